@@ -1,0 +1,1 @@
+"""p3VAE, its rivals and their inference, on tensors and plain dataclasses."""

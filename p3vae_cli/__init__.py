@@ -1,0 +1,1 @@
+"""Files, screens and commands around the models."""

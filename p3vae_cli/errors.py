@@ -1,0 +1,65 @@
+"""Every mistake a user can make, as one family of exceptions.
+
+`main` turns any of them into a one-line message and an exit code; nothing else does.
+"""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+
+
+class ExitCode(enum.IntEnum):
+    """What the shell sees."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    SOME_FAILED = 3
+
+
+class P3vaeError(Exception):
+    """A problem the user can act on: what is wrong, where, and what to do about it."""
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, problem: str, *, path: str | Path | None = None, remedy: str = "") -> None:
+        self.problem = problem
+        self.path = path
+        self.remedy = remedy
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path is not None else ""
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{where}{self.problem}{remedy}"
+
+
+class UsageError(P3vaeError):
+    """An option that makes no sense by itself or with the others."""
+
+    exit_code = ExitCode.USAGE
+
+
+class SceneError(P3vaeError, OSError):
+    """A scene that is missing, damaged, or lacks what is needed to use it."""
+
+
+class BandMismatchError(P3vaeError):
+    """A scene whose bands cannot feed a model."""
+
+
+class LabelError(P3vaeError):
+    """Labels that cannot be matched with the scene."""
+
+
+class ModelFileError(P3vaeError, OSError):
+    """A model file that is missing, damaged, foreign or too new."""
+
+
+class ProductError(P3vaeError, OSError):
+    """An output that cannot be written."""
+
+
+class InterruptedRunError(P3vaeError):
+    """The user or the system asked the run to stop."""

@@ -1,0 +1,1 @@
+"""Numbers, units and equations: no files, no training, no screens."""

@@ -1,0 +1,14 @@
+"""Maps the top-level folders onto one import root, `p3vae`, so nothing named `models` is ever installed."""
+
+from setuptools import find_packages, setup
+
+ROOMS = {"p3vae.cli": "p3vae_cli", "p3vae.physics": "physics", "p3vae.models": "models"}
+
+setup(
+    package_dir=ROOMS,
+    packages=[
+        package
+        for name, folder in ROOMS.items()
+        for package in (name, *(f"{name}.{sub}" for sub in find_packages(folder)))
+    ],
+)
