@@ -1,0 +1,50 @@
+"""The `p3vae` command: loads each subcommand on demand and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from p3vae.cli.errors import P3vaeError
+
+COMMANDS = ("info", "brightness", "simulate")
+
+
+class _UserError(click.ClickException):
+    """A `P3vaeError` on its way to the shell: one line on stderr and its exit code."""
+
+    def __init__(self, error: P3vaeError) -> None:
+        super().__init__(str(error))
+        self.exit_code = int(error.exit_code)
+
+
+class LazyGroup(click.Group):
+    """Imports a command only when it is asked for, so that `p3vae --help` stays instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"p3vae.cli.commands.{name}")
+        command: click.Command = getattr(module, name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except P3vaeError as error:
+            raise _UserError(error) from error
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="p3vae", message="p3vae %(version)s")
+def main() -> None:
+    """Maps from hyperspectral scenes by models that know about sun, shadow, slope and gas.
+
+    Reads GeoTIFF, ENVI, PRISMA, EnMAP and EMIT; writes georeferenced rasters with QGIS styles.
+    """
