@@ -1,0 +1,32 @@
+"""`p3vae info`: what a scene holds and which models could map it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from p3vae.cli.options import scene_argument, scene_options
+
+if TYPE_CHECKING:
+    from p3vae.cli.scenes import SceneOptions
+
+
+@click.command()
+@scene_argument
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@scene_options
+def info(scene: Path, as_json: bool, scene_options: SceneOptions) -> None:
+    """Show what SCENE holds: product, grid, bands, sun, and what could be done with it."""
+    from p3vae.cli.console import stdout
+    from p3vae.cli.scene_summary import render, summarise
+    from p3vae.cli.scenes import open_scene
+
+    with open_scene(scene, scene_options) as opened:
+        summary = summarise(opened)
+    if as_json:
+        click.echo(json.dumps(summary, indent=2))
+    else:
+        stdout().print(render(summary, models=[]))
