@@ -20,8 +20,15 @@ scene_argument = click.argument("scene", type=SCENE, metavar="SCENE")
 
 _SCENE_OPTIONS = (
     click.option("--sun-zenith", type=click.FloatRange(0, 90), metavar="DEG", help="Sun zenith angle."),
-    click.option("--sun-azimuth", type=click.FloatRange(-360, 360), metavar="DEG", help="Sun azimuth, clockwise from north."),
-    click.option("--view-zenith", type=click.FloatRange(0, 90), metavar="DEG", help="Sensor's view zenith angle."),
+    click.option(
+        "--sun-azimuth",
+        type=click.FloatRange(-360, 360),
+        metavar="DEG",
+        help="Sun azimuth, clockwise from north.",
+    ),
+    click.option(
+        "--view-zenith", type=click.FloatRange(0, 90), metavar="DEG", help="Sensor's view zenith angle."
+    ),
     click.option(
         "--wavelengths-file",
         type=click.Path(path_type=Path),
@@ -29,7 +36,11 @@ _SCENE_OPTIONS = (
         help="Bands of the file, in its order: wavelength_nm[,fwhm_nm][,good].",
     ),
     click.option("--bad-bands", metavar="RANGES", help='Bands to leave out, in nm: "1340-1450,1800-1950".'),
-    click.option("--quantity", type=click.Choice(["reflectance", "radiance"]), help="What the file holds, if it does not say."),
+    click.option(
+        "--quantity",
+        type=click.Choice(["reflectance", "radiance"]),
+        help="What the file holds, if it does not say.",
+    ),
     click.option("--scale", type=float, metavar="FACTOR", help="Stored value to physical unit, e.g. 1e-4."),
     click.option("--nodata", type=float, metavar="VALUE", help="Stored value that means 'no data'."),
     click.option(

@@ -17,7 +17,7 @@ SAMPLED_PIXELS = 250_000
 
 
 def summarise(scene: Scene) -> dict[str, Any]:
-    """Everything known about a scene, ready for JSON; angles [deg], wavelengths [nm], bounds in `crs` units."""
+    """Everything known about a scene, ready for JSON; angles [deg], wavelengths [nm]."""
     acquisition = scene.acquisition
     return {
         "path": str(scene.path),
@@ -48,7 +48,7 @@ def summarise(scene: Scene) -> dict[str, Any]:
 
 
 def valid_fraction(scene: Scene) -> float:
-    """Share of pixels with a value in every good band, from up to `SAMPLED_PIXELS` pixels all over the scene."""
+    """Share of pixels with a value in every good band, from about `SAMPLED_PIXELS` of them."""
     windows = sample_windows(scene.grid.height, scene.grid.width, scene.block_shape, SAMPLED_PIXELS)
     valid = [scene.read(window).valid for window in windows]
     return float(sum(v.sum() for v in valid) / sum(v.size for v in valid))
@@ -65,7 +65,10 @@ def render(summary: dict[str, Any], models: list[tuple[str, str]]) -> Renderable
     table.add_row("Size", f"{summary['width']} x {summary['height']} pixels")
     table.add_row("Georeferencing", summary["georeferencing"])
     if summary["bounds"]:
-        table.add_row("Bounds", ", ".join(f"{value:.6g}" if abs(value) <= 360 else f"{value:.2f}" for value in summary["bounds"]))
+        table.add_row(
+            "Bounds",
+            ", ".join(f"{value:.6g}" if abs(value) <= 360 else f"{value:.2f}" for value in summary["bounds"]),
+        )
     if summary["pixel_size"]:
         table.add_row("Pixel size", " x ".join(f"{value:g}" for value in summary["pixel_size"]))
     for line in _band_lines(summary["bands"]):
@@ -101,7 +104,10 @@ def _crs_name(grid: Grid) -> str:
 
 def _bounds(grid: Grid) -> list[float] | None:
     if grid.transform is not None:
-        corners = [grid.transform @ corner for corner in ((0, 0), (grid.width, 0), (0, grid.height), (grid.width, grid.height))]
+        corners = [
+            grid.transform @ corner
+            for corner in ((0, 0), (grid.width, 0), (0, grid.height), (grid.width, grid.height))
+        ]
     elif grid.gcps:
         corners = [(point.x, point.y) for point in grid.gcps]
     else:
@@ -135,7 +141,10 @@ def _runs(bands: Bands) -> str:
     """The bad bands as wavelength ranges [nm]."""
     bad = np.flatnonzero(~bands.good)
     runs = np.split(bad, np.flatnonzero(np.diff(bad) > 1) + 1)
-    return ", ".join(f"{bands.wavelength_nm[run[0]]:.0f}-{bands.wavelength_nm[run[-1]]:.0f}" for run in runs) + " nm"
+    return (
+        ", ".join(f"{bands.wavelength_nm[run[0]]:.0f}-{bands.wavelength_nm[run[-1]]:.0f}" for run in runs)
+        + " nm"
+    )
 
 
 def _degrees(value: float | None) -> str:
@@ -149,6 +158,5 @@ def _angles(zenith: float | None, azimuth: float | None) -> str:
 def _place(longitude: float | None, latitude: float | None) -> str:
     if longitude is None or latitude is None:
         return "unknown"
-    return f"{abs(latitude):.4f}° {'N' if latitude >= 0 else 'S'}, {abs(longitude):.4f}° {'E' if longitude >= 0 else 'W'}"
-
-
+    north, east = "N" if latitude >= 0 else "S", "E" if longitude >= 0 else "W"
+    return f"{abs(latitude):.4f}° {north}, {abs(longitude):.4f}° {east}"

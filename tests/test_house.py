@@ -91,14 +91,18 @@ def _timed(command: list[str]) -> tuple[str, float]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)], check=True
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)],
+        check=True,
     )
     return next(folder.glob("p3vae-*.whl"))
 
 
 def test_wheel_contains_only_p3vae_and_every_source(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {"p3vae", next(n.split("/")[0] for n in names if "dist-info" in n)}
+    assert {name.split("/")[0] for name in names} == {
+        "p3vae",
+        next(n.split("/")[0] for n in names if "dist-info" in n),
+    }
     shipped = {name for name in names if name.endswith(".py")}
     sources = {
         f"{module.replace('.', '/')}/{source.relative_to(ROOT / room).as_posix()}"
@@ -114,7 +118,8 @@ def test_wheel_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> No
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
     subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)], check=True
+        [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)],
+        check=True,
     )
     libraries = next(p for p in map(Path, sys.path) if (p / "rasterio").is_dir())
     # Only packages, not the .pth files and finders of the editable install.

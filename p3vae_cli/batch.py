@@ -1,0 +1,74 @@
+"""Several scenes in one call: which they are, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, UsageError
+
+OnError = Literal["skip", "stop"]
+
+
+class SomeScenesFailedError(P3vaeError):
+    """Some scenes of several could not be mapped; the others were."""
+
+    exit_code = ExitCode.SOME_FAILED
+
+
+def expand_scenes(arguments: Sequence[str]) -> list[Path]:
+    """Scene paths from what was typed: paths, unexpanded globs, `@list.txt`, and `-` for a list on stdin."""
+    scenes = [path for argument in arguments for path in _expand(argument)]
+    if not scenes:
+        raise UsageError("no scene given", remedy="name at least one file, glob, @list.txt or - for stdin")
+    return list(dict.fromkeys(scenes))
+
+
+def _expand(argument: str) -> list[Path]:
+    if argument == "-":
+        return _listed(sys.stdin)
+    if argument.startswith("@"):
+        listing = Path(argument[1:])
+        if not listing.is_file():
+            raise UsageError("no such list of scenes", path=listing)
+        return _listed(listing.read_text().splitlines())
+    if glob.has_magic(argument) and not Path(argument).exists():
+        matches = sorted(glob.glob(argument, recursive=True))
+        if not matches:
+            raise UsageError(f"no file matches {argument!r}")
+        return [Path(match) for match in matches]
+    return [Path(argument)]
+
+
+def _listed(lines: Iterable[str]) -> list[Path]:
+    return [Path(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def for_each_scene(
+    scenes: Sequence[Path],
+    act: Callable[[Path], None],
+    report: Callable[[P3vaeError], None],
+    on_error: OnError = "skip",
+) -> None:
+    """Call `act` on every scene; report a failure and, unless `on_error` is "stop", try the next scene.
+
+    A single scene raises its own error; of several, some failures raise `SomeScenesFailedError`.
+    """
+    failures: list[P3vaeError] = []
+    for scene in scenes:
+        try:
+            act(scene)
+        except InterruptedRunError:
+            raise
+        except P3vaeError as error:
+            if len(scenes) == 1 or on_error == "stop":
+                raise
+            failures.append(error)
+            report(error)
+    if failures and len(failures) < len(scenes):
+        raise SomeScenesFailedError(f"{len(failures)} of {len(scenes)} scenes failed")
+    if failures:
+        raise P3vaeError(f"all {len(scenes)} scenes failed")
