@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
+
+DEFAULT_TILE_SIZE = 256
+"""Tiles of about 256 x 256 pixels: larger ones cost memory and gain no speed."""
+
+DEFAULT_MEM_LIMIT = 600 * 2**20
+"""Memory a run may use unless told otherwise [bytes]."""
+
+_RESERVED = 250 * 2**20  # interpreter, libraries and GDAL's block cache, whatever the tile size [bytes]
+_SMALLEST_BUDGET = 16 * 2**20
+_BYTES_PER_VALUE = 12  # a value as float32, its raw copy inside the reader, and temporaries of one function
 
 
 class Window(NamedTuple):
@@ -17,3 +28,62 @@ class Window(NamedTuple):
     def slices(self) -> tuple[slice, slice]:
         """Row and column slices of the window in a (rows, cols, ...) array."""
         return slice(self.row, self.row + self.rows), slice(self.col, self.col + self.cols)
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels in the window."""
+        return self.rows * self.cols
+
+
+def tile_pixels(bands: int, *, mem_limit: int | None = None, in_flight: int = 2) -> int:
+    """Pixels a tile of `bands` bands may have so that `in_flight` of them stay below `mem_limit` [bytes]."""
+    budget = max((mem_limit or DEFAULT_MEM_LIMIT) - _RESERVED, _SMALLEST_BUDGET)
+    affordable = budget // (max(bands, 1) * _BYTES_PER_VALUE * in_flight)
+    return max(1, min(affordable, DEFAULT_TILE_SIZE**2))
+
+
+def tile_shape(height: int, width: int, block_shape: tuple[int, int], max_pixels: int) -> tuple[int, int]:
+    """(rows, cols) of a tile: as many whole blocks of the file as `max_pixels` allows, side by side first.
+
+    A single block larger than `max_pixels` is cut, rows first: memory matters more than reading a
+    block twice.
+    """
+    block_rows, block_cols = min(block_shape[0], height), min(block_shape[1], width)
+    if block_rows * block_cols > max_pixels:
+        cols = min(block_cols, max_pixels)
+        return max(1, min(block_rows, max_pixels // cols)), cols
+    cols = min(_whole_blocks(max_pixels // block_rows, block_cols), width)
+    rows = min(_whole_blocks(max_pixels // cols, block_rows), height)
+    return rows, cols
+
+
+def _whole_blocks(length: int, block: int) -> int:
+    return max(1, length // block) * block
+
+
+def windows(area: Window, tile: tuple[int, int]) -> Iterator[Window]:
+    """Cut `area` into tiles, row by row, at multiples of the tile shape counted from the raster's origin.
+
+    Cutting at multiples keeps tiles on the file's blocks when `area` starts in the middle of one.
+    """
+    for row, rows in _spans(area.row, area.rows, tile[0]):
+        for col, cols in _spans(area.col, area.cols, tile[1]):
+            yield Window(row, col, rows, cols)
+
+
+def sample_windows(
+    height: int, width: int, block_shape: tuple[int, int], max_pixels: int
+) -> Iterator[Window]:
+    """Tiles spread evenly over a raster, together about `max_pixels`; all of a smaller raster."""
+    area = Window(0, 0, height, width)
+    tiles = list(windows(area, tile_shape(height, width, block_shape, max(1, max_pixels // 16))))
+    wanted = max(1, min(len(tiles), max_pixels * len(tiles) // area.pixels))
+    return (tiles[(2 * index + 1) * len(tiles) // (2 * wanted)] for index in range(wanted))
+
+
+def _spans(start: int, length: int, step: int) -> Iterator[tuple[int, int]]:
+    stop = start + length
+    while start < stop:
+        end = min((start // step + 1) * step, stop)
+        yield start, end - start
+        start = end

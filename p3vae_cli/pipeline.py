@@ -1,0 +1,201 @@
+"""From a scene's spectra to named maps, tile by tile: one tile is read ahead while another is computed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.errors import InterruptedRunError
+from p3vae.cli.tiling import Window
+
+if TYPE_CHECKING:
+    from p3vae.cli.scenes.base import SpectraTile
+
+Array = npt.NDArray[Any]
+
+PixelFunction = Callable[["SpectraTile"], Mapping[str, Array]]
+"""From the spectra of a tile to named maps, each (rows, cols) or (bands, rows, cols).
+
+It need not care for invalid pixels: whatever it returns there is replaced by nodata.
+"""
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class TileSource(Protocol):
+    """Anything that yields spectra window by window: a `Scene`."""
+
+    def read(self, window: Window) -> SpectraTile:
+        """The spectra of one window."""
+
+
+class Sink(Protocol):
+    """Where one named map goes, window by window."""
+
+    @property
+    def nodata(self) -> float:
+        """The value of pixels without a result."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored values."""
+
+    def write(self, window: Window, values: Array) -> None:
+        """Store the values of one window, (rows, cols) or (bands, rows, cols)."""
+
+
+class Progress(Protocol):
+    """Somebody who wants to know how far a run is."""
+
+    def begin(self, total_pixels: int) -> None:
+        """A run over `total_pixels` starts."""
+
+    def advance(self, pixels: int) -> None:
+        """`pixels` more are done."""
+
+    def end(self) -> None:
+        """The run is over, well or badly."""
+
+
+class NoProgress:
+    """Tells nobody."""
+
+    def begin(self, total_pixels: int) -> None:
+        """Nothing to do."""
+
+    def advance(self, pixels: int) -> None:
+        """Nothing to do."""
+
+    def end(self) -> None:
+        """Nothing to do."""
+
+
+def run(
+    scene: TileSource,
+    windows: Iterable[Window],
+    function: PixelFunction,
+    sinks: Mapping[str, Sink],
+    *,
+    progress: Progress | None = None,
+    in_flight: int = 2,
+) -> int:
+    """Apply `function` to every window of `scene` and write its maps; returns the number of valid pixels.
+
+    One thread reads, this one computes, another writes. At most `in_flight` tiles of spectra exist
+    at any time (one computed, the others read ahead). The first exception of any thread ends the run
+    and is raised here, after the threads have stopped.
+    """
+    progress = progress or NoProgress()
+    valid_pixels = 0
+    writes: deque[Future[None]] = deque()
+    with _worker("reader") as reader, _worker("writer") as writer:
+        for tile in _read_ahead(scene, windows, reader, ahead=max(1, in_flight - 1)):
+            valid_pixels += int(np.count_nonzero(tile.valid))
+            if tile.valid.any():
+                maps = _masked(function(tile), tile.valid, sinks)
+                writes.append(writer.submit(_write, sinks, tile.window, maps))
+            if len(writes) > in_flight:
+                writes.popleft().result()
+            progress.advance(tile.window.pixels)
+            del tile  # or it would live on while the next one is waited for
+        for write in writes:
+            write.result()
+    return valid_pixels
+
+
+@contextmanager
+def _worker(name: str) -> Iterator[ThreadPoolExecutor]:
+    executor = ThreadPoolExecutor(1, thread_name_prefix=f"p3vae-{name}")
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _read_ahead(
+    scene: TileSource, windows: Iterable[Window], reader: ThreadPoolExecutor, ahead: int
+) -> Iterator[SpectraTile]:
+    remaining = iter(windows)
+    reads: deque[Future[SpectraTile]] = deque()
+
+    def submit_next() -> None:
+        window = next(remaining, None)
+        if window is not None:
+            reads.append(reader.submit(scene.read, window))
+
+    for _ in range(ahead):
+        submit_next()
+    while reads:
+        tile = reads.popleft().result()
+        submit_next()
+        yield tile
+        del tile
+
+
+def _masked(
+    maps: Mapping[str, Array], valid: npt.NDArray[np.bool_], sinks: Mapping[str, Sink]
+) -> dict[str, Array]:
+    """The maps in their stored types, with nodata where the spectra are invalid."""
+    missing = sinks.keys() - maps.keys()
+    if missing:
+        raise KeyError(f"the function returned no map named {', '.join(sorted(missing))}")
+    masked = {}
+    for name, sink in sinks.items():
+        values = np.array(np.where(valid, maps[name], sink.nodata), dtype=sink.dtype)
+        if values.shape[-2:] != valid.shape:
+            raise ValueError(f"map {name} has shape {values.shape} for a tile of {valid.shape}")
+        masked[name] = values
+    return masked
+
+
+def _write(sinks: Mapping[str, Sink], window: Window, maps: Mapping[str, Array]) -> None:
+    for name, values in maps.items():
+        sinks[name].write(window, values)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into `InterruptedRunError`, so that clean-up runs on the way out.
+
+    Signals can only be caught in the main thread; elsewhere this does nothing.
+    """
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise InterruptedRunError(
+            f"stopped by {signal.Signals(number).name}", remedy="nothing was written; run it again"
+        )
+
+    with _handlers(stop):
+        yield
+
+
+@contextmanager
+def hold_signals() -> Iterator[None]:
+    """Keep Ctrl-C and SIGTERM waiting while files are moved into place, then deliver them."""
+    held: list[int] = []
+    with _handlers(lambda number, _frame: held.append(number)):
+        yield
+    if held:
+        signal.raise_signal(signal.Signals(held[0]))
+
+
+@contextmanager
+def _handlers(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)

@@ -1,0 +1,141 @@
+"""Everything between an opened scene and finished products, in one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from p3vae.cli.errors import UsageError
+from p3vae.cli.pipeline import NoProgress, PixelFunction, Progress, run, stop_on_signals
+from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
+from p3vae.cli.products.manifest import Provenance, manifest_document
+from p3vae.cli.products.rasters import MapSpec, RasterSink, gdal_environment
+from p3vae.cli.products.staging import Staging, require_space, writing
+from p3vae.cli.products.statistics import Statistics
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.tiling import tile_pixels, tile_shape, windows
+
+
+@dataclass(frozen=True)
+class Product:
+    """A finished map."""
+
+    path: Path
+    spec: MapSpec
+    statistics: tuple[Statistics, ...]
+    """One per band."""
+    class_pixels: Mapping[int, int]
+    """Pixels per class value; empty unless the map has categories."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run made."""
+
+    products: tuple[Product, ...]
+    manifest: Path
+    pixels: int
+    valid_pixels: int
+    seconds: float
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The rasters."""
+        return tuple(product.path for product in self.products)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is done; nothing here changes a pixel but `bbox`."""
+
+    overwrite: bool = False
+    bbox: Bbox | None = None
+    bbox_crs: str | None = None
+    tile_size: int | None = None
+    """Tiles of about this many pixels squared; None to choose by memory."""
+    mem_limit: int | None = None
+    """[bytes]; None for 600 MB."""
+    in_flight: int = 2
+    creation_options: Mapping[str, str] | None = None
+
+
+def product_names(scene: Scene, specs: Sequence[MapSpec], destination: Path) -> tuple[Path, list[str], str]:
+    """Folder, raster names and manifest name of a run.
+
+    `destination` is a folder, or the .tif itself when there is only one map.
+    """
+    if destination.suffix.lower() not in {".tif", ".tiff"}:
+        stem = scene.path.stem
+        return destination, [f"{stem}_{spec.suffix}.tif" for spec in specs], f"{stem}_p3vae.json"
+    if len(specs) != 1:
+        raise UsageError(
+            f"--output {destination} is one file and there are {len(specs)} maps", remedy="give a folder"
+        )
+    return destination.parent, [destination.name], f"{destination.stem}_p3vae.json"
+
+
+def make_products(
+    scene: Scene,
+    function: PixelFunction,
+    specs: Mapping[str, MapSpec],
+    destination: Path,
+    *,
+    options: RunOptions | None = None,
+    progress: Progress | None = None,
+    provenance: Provenance | None = None,
+) -> RunSummary:
+    """Apply `function` to every pixel of `scene` and write its maps, all of them or none.
+
+    `specs` maps the names that `function` returns to what these maps are. The products, their
+    styles and the manifest appear together at the end.
+    """
+    started = time.monotonic()
+    options, provenance = options or RunOptions(), provenance or Provenance()
+    progress = progress or NoProgress()
+    folder, names, manifest = product_names(scene, list(specs.values()), destination)
+    staging = Staging(folder, [*names, manifest], overwrite=options.overwrite)
+    area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
+    require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
+    with stop_on_signals(), gdal_environment(), staging, ExitStack() as open_files:
+        tags = provenance.tags(scene)
+        sinks = {
+            key: RasterSink(
+                staging,
+                name,
+                spec,
+                subgrid(scene.grid, area),
+                origin=(area.row, area.col),
+                tags=tags,
+                creation_options=options.creation_options,
+            )
+            for name, (key, spec) in zip(names, specs.items(), strict=True)
+        }
+        for sink in sinks.values():
+            open_files.callback(sink.close)
+        progress.begin(area.pixels)
+        open_files.callback(progress.end)
+        tiles = windows(area, _tile(scene, options))
+        valid = run(scene, tiles, function, sinks, progress=progress, in_flight=options.in_flight)
+        for sink in sinks.values():
+            sink.finish()
+        seconds = time.monotonic() - started
+        staged = {staging.path(sink.name): sink for sink in sinks.values()}
+        document = manifest_document(
+            scene, provenance, staged, pixels=area.pixels, valid_pixels=valid, seconds=seconds
+        )
+        with writing(folder / manifest):
+            staging.path(manifest).write_bytes(document)
+        staging.commit()
+    products = tuple(
+        Product(sink.final, sink.spec, tuple(sink.statistics), sink.class_pixels) for sink in sinks.values()
+    )
+    return RunSummary(products, folder / manifest, area.pixels, valid, seconds)
+
+
+def _tile(scene: Scene, options: RunOptions) -> tuple[int, int]:
+    affordable = tile_pixels(len(scene.bands), mem_limit=options.mem_limit, in_flight=options.in_flight)
+    wanted = options.tile_size**2 if options.tile_size else affordable
+    return tile_shape(scene.grid.height, scene.grid.width, scene.block_shape, wanted)

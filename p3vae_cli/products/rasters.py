@@ -1,0 +1,275 @@
+"""Maps on disk: cloud-optimised GeoTIFFs with style, categories, statistics and provenance."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import rasterio
+import rasterio.shutil
+from rasterio.windows import Window as RasterioWindow
+
+from p3vae.cli.errors import ProductError, UsageError
+from p3vae.cli.products.staging import Staging, writing
+from p3vae.cli.products.statistics import Statistics
+from p3vae.cli.products.styles import Categories, Ramp, Style, category_document, style_document
+from p3vae.cli.scenes.base import Grid
+from p3vae.cli.tiling import Window
+
+Array = npt.NDArray[Any]
+
+BLOCK = 512
+
+DEFAULT_CREATION_OPTIONS = {
+    "COMPRESS": "DEFLATE",
+    "PREDICTOR": "YES",
+    "BLOCKSIZE": str(BLOCK),
+    "BIGTIFF": "IF_SAFER",
+}
+
+_COG_OPTIONS = frozenset(
+    {
+        "COMPRESS",
+        "LEVEL",
+        "QUALITY",
+        "MAX_Z_ERROR",
+        "MAX_Z_ERROR_OVERVIEW",
+        "PREDICTOR",
+        "BLOCKSIZE",
+        "BIGTIFF",
+        "NUM_THREADS",
+        "INTERLEAVE",
+        "OVERVIEWS",
+        "OVERVIEW_COUNT",
+        "OVERVIEW_COMPRESS",
+        "OVERVIEW_QUALITY",
+        "OVERVIEW_PREDICTOR",
+        "OVERVIEW_RESAMPLING",
+        "RESAMPLING",
+        "SPARSE_OK",
+        "GEOTIFF_VERSION",
+        "STATISTICS",
+    }
+)
+
+GDAL_CACHE_MB = 128
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """What a map is: one quantity, in one file, in all that a GIS wants to know about it."""
+
+    suffix: str
+    """Name of the map; the file is called SCENE_suffix.tif."""
+    description: str
+    """For a human, with the unit: GIS programs show it, and not the unit."""
+    dtype: str = "float32"
+    nodata: float = math.nan
+    unit: str = ""
+    style: Style = field(default_factory=Ramp)
+    band_descriptions: tuple[str, ...] = ()
+    """One per band of a map with several; empty for a single band."""
+    band_tags: tuple[Mapping[str, str], ...] = ()
+    """One mapping per band, e.g. {"wavelength": "550.0", "fwhm": "10.0"} or {"color": "#c81e1e"}."""
+
+    @property
+    def bands(self) -> int:
+        """Number of bands in the file."""
+        return max(1, len(self.band_descriptions))
+
+    @property
+    def bytes_per_pixel(self) -> int:
+        """Size of a pixel before compression [bytes]."""
+        return self.bands * np.dtype(self.dtype).itemsize
+
+
+def class_map(suffix: str, description: str, categories: Categories) -> MapSpec:
+    """Spec of a class map: uint8, 0 = nodata, palette."""
+    return MapSpec(suffix, description, dtype="uint8", nodata=0, style=categories)
+
+
+class RasterSink:
+    """One map being written; windows may come in any order, each pixel once."""
+
+    def __init__(
+        self,
+        staging: Staging,
+        name: str,
+        spec: MapSpec,
+        grid: Grid,
+        *,
+        origin: tuple[int, int] = (0, 0),
+        tags: Mapping[str, str] | None = None,
+        creation_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open a working file for the product `name` (.tif); `origin` is where `grid` begins in the scene."""
+        self.spec = spec
+        self.grid = grid
+        self.name = name
+        self.final = staging.folder / name
+        self.statistics = [Statistics()] * spec.bands
+        self.class_pixels: dict[int, int] = {}
+        self._staging = staging
+        self._origin = origin
+        self._options = DEFAULT_CREATION_OPTIONS | dict(creation_options or {})
+        self._working = staging.path(f".working-{name}")
+        with writing(self.final):
+            self._dataset = rasterio.open(self._working, "w", **self._profile())
+            self._describe(tags or {})
+
+    @property
+    def nodata(self) -> float:
+        """The value of pixels without a result."""
+        return self.spec.nodata
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored values."""
+        return np.dtype(self.spec.dtype)
+
+    def write(self, window: Window, values: Array) -> None:
+        """Write (rows, cols) or (bands, rows, cols) values of a window of the scene."""
+        stack = values[np.newaxis] if values.ndim == 2 else values
+        row, col = window.row - self._origin[0], window.col - self._origin[1]
+        with writing(self.final):
+            self._dataset.write(
+                stack.astype(self.dtype, copy=False),
+                window=RasterioWindow(col, row, window.cols, window.rows),
+            )
+        for band, layer in enumerate(stack):
+            self._count(band, layer)
+
+    def _count(self, band: int, layer: Array) -> None:
+        values = valid_values(layer, self.spec.nodata)
+        self.statistics[band] += Statistics.of(values)
+        if isinstance(self.spec.style, Categories):
+            for value, pixels in zip(*np.unique(values, return_counts=True), strict=True):
+                self.class_pixels[int(value)] = self.class_pixels.get(int(value), 0) + int(pixels)
+
+    def finish(self) -> None:
+        """Make the final raster with overviews, and its side files; they wait in the staging folder."""
+        with writing(self.final):
+            pixels = self.grid.width * self.grid.height
+            for band, statistics in enumerate(self.statistics, start=1):
+                self._dataset.update_tags(band, **statistics.tags(pixels))
+            self.close()
+            rasterio.shutil.copy(
+                self._working, self._staging.path(self.name), driver="COG", **self._copy_options()
+            )
+            self._verify()
+            self._working.unlink()
+            self._write_side_files()
+
+    def close(self) -> None:
+        """Close the working file; harmless when it is closed already."""
+        self._dataset.close()
+
+    def _profile(self) -> dict[str, Any]:
+        georeference: dict[str, Any] = {"crs": self.grid.crs}
+        if self.grid.transform is not None:
+            georeference["transform"] = self.grid.transform
+        elif self.grid.gcps:
+            georeference["gcps"] = list(self.grid.gcps)
+        return {
+            "driver": "GTiff",
+            "width": self.grid.width,
+            "height": self.grid.height,
+            "count": self.spec.bands,
+            "dtype": self.spec.dtype,
+            "nodata": self.spec.nodata,
+            "tiled": True,
+            "blockxsize": BLOCK,
+            "blockysize": BLOCK,
+            "interleave": "band",
+            "bigtiff": "IF_SAFER",
+            **georeference,
+        }
+
+    def _describe(self, tags: Mapping[str, str]) -> None:
+        spec, dataset = self.spec, self._dataset
+        dataset.update_tags(**tags)
+        for band in range(1, spec.bands + 1):
+            dataset.set_band_description(band, (spec.band_descriptions or (spec.description,))[band - 1])
+            if spec.unit:
+                dataset.set_band_unit(band, spec.unit)
+            if spec.band_tags:
+                dataset.update_tags(band, **spec.band_tags[band - 1])
+        if spec.band_descriptions:
+            dataset.update_tags(DESCRIPTION=spec.description)
+        if isinstance(spec.style, Categories):
+            dataset.write_colormap(1, spec.style.rgba())
+
+    def _copy_options(self) -> dict[str, str]:
+        resampling = "MODE" if isinstance(self.spec.style, Categories) else "AVERAGE"
+        threads = os.environ.get("GDAL_NUM_THREADS", "ALL_CPUS")
+        return {"OVERVIEW_RESAMPLING": resampling, "NUM_THREADS": threads} | self._options
+
+    def _verify(self) -> None:
+        """Read the raster back: GDAL may report a failed write only in passing when it closes a file."""
+        with rasterio.open(self._staging.path(self.name)) as raster:
+            for band, expected in enumerate(self.statistics, start=1):
+                found = Statistics()
+                for _, block in raster.block_windows(band):
+                    found += Statistics.of(valid_values(raster.read(band, window=block), self.spec.nodata))
+                if found.count != expected.count and not self._lossy():
+                    raise ProductError(
+                        f"{expected.count - found.count} pixels were lost while writing",
+                        path=self.final,
+                        remedy="check the disk and its free space",
+                    )
+
+    def _lossy(self) -> bool:
+        return self._options["COMPRESS"].upper() in {
+            "JPEG",
+            "WEBP",
+            "LERC",
+            "LERC_DEFLATE",
+            "LERC_ZSTD",
+            "JXL",
+        }
+
+    def _write_side_files(self) -> None:
+        style = style_document(self.spec.style, self.statistics[0].stretch())
+        self._staging.path(Path(self.name).with_suffix(".qml").name).write_bytes(style)
+        if isinstance(self.spec.style, Categories):
+            document = category_document(self.spec.style)
+            self._staging.path(f"{self.name}.aux.xml").write_bytes(document)
+
+
+def valid_values(values: Array, nodata: float) -> Array:
+    """The values that are neither nodata nor NaN, flat."""
+    keep = values != nodata
+    if np.issubdtype(values.dtype, np.floating):
+        keep &= ~np.isnan(values)
+    selected: Array = values[keep]
+    return selected
+
+
+def parse_creation_options(pairs: Iterable[str]) -> dict[str, str]:
+    """`("COMPRESS=ZSTD", ...)` to a mapping, refusing what the COG driver would ignore."""
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not value:
+            raise UsageError(f"--co {pair} is not NAME=VALUE", remedy="for example --co COMPRESS=ZSTD")
+        if name.upper() not in _COG_OPTIONS:
+            raise UsageError(
+                f"--co {name} is unknown to the COG driver", remedy=", ".join(sorted(_COG_OPTIONS))
+            )
+        options[name.upper()] = value
+    return options
+
+
+@contextmanager
+def gdal_environment() -> Iterator[None]:
+    """GDAL with a small block cache (its default is 5 % of the machine), unless GDAL_CACHEMAX is set."""
+    settings = {} if "GDAL_CACHEMAX" in os.environ else {"GDAL_CACHEMAX": GDAL_CACHE_MB}
+    with rasterio.Env(**settings):
+        yield
