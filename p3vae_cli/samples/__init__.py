@@ -1,0 +1,29 @@
+"""From labels and a scene to training spectra: which pixels, of which class, from which polygon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from p3vae.cli.errors import LabelError
+from p3vae.cli.samples.draw import Samples, draw_samples
+from p3vae.cli.samples.pixels import LabelClass, LabelledPixels
+from p3vae.cli.samples.raster import is_raster, raster_labels
+from p3vae.cli.samples.vector import vector_labels
+from p3vae.cli.scenes.base import Grid
+
+__all__ = ["LabelClass", "LabelledPixels", "Samples", "draw_samples", "read_labels"]
+
+
+def read_labels(
+    path: Path, grid: Grid, *, class_field: str | None = None, class_names: tuple[str, ...] = ()
+) -> LabelledPixels:
+    """Labels of any OGR or GDAL format as pixels of `grid`.
+
+    `class_field` is the attribute of vector labels that names the class; `class_names` name the values of a
+    label raster that has no categories, in ascending order.
+    """
+    if not path.exists():
+        raise LabelError("no such file", path=path, remedy="check the path given to --labels")
+    if is_raster(path):
+        return raster_labels(path, grid, class_names)
+    return vector_labels(path, grid, class_field)

@@ -1,0 +1,120 @@
+"""Spectra drawn from a scene: labelled pixels, balanced over classes and polygons, and unlabelled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.errors import LabelError
+from p3vae.cli.samples.pixels import LabelledPixels
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.tiling import Window, tile_pixels, tile_shape, windows
+
+Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Spectra at the scene's bands, in its unit; bad bands hold NaN."""
+
+    spectra: npt.NDArray[np.float32]
+    """Labelled, (samples, bands)."""
+    pixels: LabelledPixels
+    """Where each labelled spectrum comes from, (samples,)."""
+    unlabelled: npt.NDArray[np.float32]
+    """(pixels, bands)."""
+
+
+def draw_samples(
+    scene: Scene, pixels: LabelledPixels, *, per_class: int = 2000, unlabelled: int = 20_000, seed: int = 0
+) -> Samples:
+    """At most `per_class` labelled spectra of each class and about `unlabelled` others, by a seeded draw."""
+    rng = np.random.default_rng(seed)
+    chosen = _subset(pixels, _balanced(pixels, per_class, rng))
+    spectra, valid = _read_pixels(scene, chosen.row, chosen.col)
+    if not valid.any():
+        raise LabelError(
+            "every labelled pixel is nodata in the scene",
+            path=scene.path,
+            remedy="check that labels and scene cover the same ground",
+        )
+    return Samples(
+        spectra[valid], _subset(chosen, np.flatnonzero(valid)), _unlabelled(scene, pixels, unlabelled, rng)
+    )
+
+
+def _subset(pixels: LabelledPixels, kept: Index) -> LabelledPixels:
+    present = set(np.unique(pixels.class_id[kept]).tolist())
+    return replace(
+        pixels,
+        row=pixels.row[kept],
+        col=pixels.col[kept],
+        class_id=pixels.class_id[kept],
+        group=pixels.group[kept],
+        classes=tuple(entry for entry in pixels.classes if entry.id in present),
+    )
+
+
+def _balanced(pixels: LabelledPixels, per_class: int, rng: np.random.Generator) -> Index:
+    """Up to `per_class` pixels of each class, in turn from its polygons so that small ones count."""
+    chosen = []
+    for id_ in np.unique(pixels.class_id):
+        members = rng.permutation(np.flatnonzero(pixels.class_id == id_))
+        turn = np.empty(len(members), np.int64)
+        for group in np.unique(pixels.group[members]):
+            inside = pixels.group[members] == group
+            turn[inside] = np.arange(inside.sum())
+        chosen.append(members[np.argsort(turn, kind="stable")][:per_class])
+    return np.sort(np.concatenate(chosen))
+
+
+def _tiles(scene: Scene) -> Iterator[Window]:
+    grid = scene.grid
+    shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)))
+    return windows(Window(0, 0, grid.height, grid.width), shape)
+
+
+def _read_pixels(
+    scene: Scene, row: Index, col: Index
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Spectra (pixels, bands) and validity (pixels,), reading only the tiles that hold any of them."""
+    spectra = np.full((len(row), len(scene.bands)), np.nan, np.float32)
+    valid = np.zeros(len(row), np.bool_)
+    for window in _tiles(scene):
+        rows, cols = window.slices
+        here = np.flatnonzero(
+            (row >= rows.start) & (row < rows.stop) & (col >= cols.start) & (col < cols.stop)
+        )
+        if len(here):
+            tile = scene.read(window)
+            inside = row[here] - window.row, col[here] - window.col
+            spectra[here], valid[here] = tile.values[inside], tile.valid[inside]
+    return spectra, valid
+
+
+def _unlabelled(
+    scene: Scene, pixels: LabelledPixels, count: int, rng: np.random.Generator
+) -> npt.NDArray[np.float32]:
+    """Valid pixels without a label, drawn evenly over the scene."""
+    grid = scene.grid
+    share = min(1.0, count / (grid.height * grid.width))
+    labelled = set((pixels.row * grid.width + pixels.col).tolist())
+    parts = [np.empty((0, len(scene.bands)), np.float32)]
+    for window in _tiles(scene) if count else ():
+        drawn = np.flatnonzero(rng.random(window.pixels) < share)
+        row, col = np.divmod(drawn, window.cols)
+        free = np.array(
+            [
+                pixel not in labelled
+                for pixel in ((row + window.row) * grid.width + col + window.col).tolist()
+            ],
+            np.bool_,
+        )
+        if free.any():
+            tile = scene.read(window)
+            values, valid = tile.values[row[free], col[free]], tile.valid[row[free], col[free]]
+            parts.append(values[valid])
+    return np.concatenate(parts)
