@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 import pvlib
+
 from p3vae.physics.spectral_response import BandCoverageError, Bands, gaussian_average_matrix
 
 Spectrum = npt.NDArray[np.float64]
@@ -52,7 +53,8 @@ class SpectralIrradiance:
         With z the shadow fraction times the cosine of the incidence angle and g(z) the share of the sky
         seen, apparent reflectance is (z·a + g(z)·b) times true reflectance.
         """
-        return self._share(self.direct, where_dark=1.0) / np.cos(np.radians(self.sun_zenith_deg))
+        cos_zenith = float(np.cos(np.radians(self.sun_zenith_deg)))
+        return self._share(self.direct, where_dark=1.0) / cos_zenith
 
     @property
     def diffuse_ratio(self) -> Spectrum:
@@ -101,15 +103,10 @@ def clear_sky_irradiance(
     ----------
     .. [1] R. Bird, C. Riordan, NREL TR-215-2436 (1984), doi:10.2172/5986936.
     """
-    _require_zenith(sun_zenith_deg)
-    airmass = float(pvlib.atmosphere.get_relative_airmass(sun_zenith_deg, model="kastenyoung1989"))
-    spectra = pvlib.spectrum.spectrl2(
-        apparent_zenith=sun_zenith_deg,
-        aoi=sun_zenith_deg,
-        surface_tilt=0.0,
+    spectra = _spectrl2(
+        sun_zenith_deg,
         ground_albedo=ground_albedo,
         surface_pressure=pressure_pa,
-        relative_airmass=airmass,
         precipitable_water=water_vapour_cm,
         ozone=ozone_cm,
         aerosol_turbidity_500nm=aerosol_optical_depth,
@@ -122,6 +119,46 @@ def clear_sky_irradiance(
         sun_zenith_deg,
     )
     return table.at(bands)
+
+
+def clear_sky_transmittance(
+    bands: Bands,
+    zenith_deg: float,
+    *,
+    aerosol_optical_depth: float = 0.0,
+    water_vapour_cm: float = 1.0,
+    ozone_cm: float = 0.3,
+    pressure_pa: float = STANDARD_PRESSURE_PA,
+) -> Spectrum:
+    """Direct transmittance of the whole atmosphere along a zenith angle [1], (bands,), by SPECTRL2.
+
+    Gases and molecular scattering only, unless an aerosol optical depth at 500 nm is given.
+    """
+    spectra = _spectrl2(
+        zenith_deg,
+        ground_albedo=0.0,
+        surface_pressure=pressure_pa,
+        precipitable_water=water_vapour_cm,
+        ozone=ozone_cm,
+        aerosol_turbidity_500nm=aerosol_optical_depth,
+        dayofyear=1,
+    )
+    transmittance = np.ravel(spectra["dni"]) / np.ravel(spectra["dni_extra"])
+    weights = gaussian_average_matrix(spectra["wavelength"], bands.wavelength_nm, bands.fwhm_nm)
+    return np.asarray(transmittance @ weights)
+
+
+def _spectrl2(zenith_deg: float, **atmosphere: float) -> dict[str, Spectrum]:
+    _require_zenith(zenith_deg)
+    airmass = float(pvlib.atmosphere.get_relative_airmass(zenith_deg, model="kastenyoung1989"))
+    spectra: dict[str, Spectrum] = pvlib.spectrum.spectrl2(
+        apparent_zenith=zenith_deg,
+        aoi=zenith_deg,
+        surface_tilt=0.0,
+        relative_airmass=airmass,
+        **atmosphere,
+    )
+    return spectra
 
 
 def sun_position(time: datetime, longitude_deg: float, latitude_deg: float) -> tuple[float, float]:
