@@ -13,9 +13,10 @@ from p3vae.cli.pipeline import NoProgress, PixelFunction, Progress, run, stop_on
 from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
 from p3vae.cli.products.manifest import Provenance, manifest_document
 from p3vae.cli.products.rasters import MapSpec, RasterSink, gdal_environment
+from p3vae.cli.products.resample import resample, utm_grid
 from p3vae.cli.products.staging import Staging, require_space, writing
 from p3vae.cli.products.statistics import Statistics
-from p3vae.cli.scenes.base import Scene
+from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.cli.tiling import tile_pixels, tile_shape, windows
 
 
@@ -60,6 +61,10 @@ class RunOptions:
     """[bytes]; None for 600 MB."""
     in_flight: int = 2
     creation_options: Mapping[str, str] | None = None
+    to_utm: bool = False
+    """Put the products of a swath on a UTM grid; scenes that are maps keep their own grid."""
+    pixel_size: float | None = None
+    """Of that UTM grid [m]; None for the swath's own."""
 
 
 def product_names(scene: Scene, specs: Sequence[MapSpec], destination: Path) -> tuple[Path, list[str], str]:
@@ -99,26 +104,17 @@ def make_products(
     staging = Staging(folder, [*names, manifest], overwrite=options.overwrite)
     area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
-    with stop_on_signals(), gdal_environment(), staging, ExitStack() as open_files:
-        tags = provenance.tags(scene)
-        sinks = {
-            key: RasterSink(
-                staging,
-                name,
-                spec,
-                subgrid(scene.grid, area),
-                origin=(area.row, area.col),
-                tags=tags,
-                creation_options=options.creation_options,
-            )
-            for name, (key, spec) in zip(names, specs.items(), strict=True)
-        }
-        for sink in sinks.values():
-            open_files.callback(sink.close)
+    with stop_on_signals(), gdal_environment(), staging, ExitStack() as cleanup:
+        maker = _SinkMaker(staging, provenance.tags(scene), options, cleanup)
+        named = dict(zip(specs, names, strict=True))
+        grid, origin = subgrid(scene.grid, area), (area.row, area.col)
+        sinks = {key: maker.open(named[key], spec, grid, origin) for key, spec in specs.items()}
         progress.begin(area.pixels)
-        open_files.callback(progress.end)
+        cleanup.callback(progress.end)
         tiles = windows(area, _tile(scene, options))
         valid = run(scene, tiles, function, sinks, progress=progress, in_flight=options.in_flight)
+        if options.to_utm and grid.transform is None:
+            sinks = maker.resampled(sinks, utm_grid(grid, options.pixel_size))
         for sink in sinks.values():
             sink.finish()
         seconds = time.monotonic() - started
@@ -133,6 +129,41 @@ def make_products(
         Product(sink.final, sink.spec, tuple(sink.statistics), sink.class_pixels) for sink in sinks.values()
     )
     return RunSummary(products, folder / manifest, area.pixels, valid, seconds)
+
+
+@dataclass(frozen=True)
+class _SinkMaker:
+    """What all sinks of a run share."""
+
+    staging: Staging
+    tags: Mapping[str, str]
+    options: RunOptions
+    cleanup: ExitStack
+
+    def open(self, name: str, spec: MapSpec, grid: Grid, origin: tuple[int, int] = (0, 0)) -> RasterSink:
+        sink = RasterSink(
+            self.staging,
+            name,
+            spec,
+            grid,
+            origin=origin,
+            tags=self.tags,
+            creation_options=self.options.creation_options,
+        )
+        self.cleanup.callback(sink.close)
+        return sink
+
+    def resampled(self, swaths: Mapping[str, RasterSink], grid: Grid) -> dict[str, RasterSink]:
+        """The same maps on a map grid, one after the other; the swath rasters are removed."""
+        sinks = {}
+        for key, swath in swaths.items():
+            swath.close()
+            source = swath.working.rename(swath.working.with_suffix(".swath"))
+            sinks[key] = self.open(swath.name, swath.spec, grid)
+            with writing(swath.final):
+                resample(source, sinks[key])
+                source.unlink()
+        return sinks
 
 
 def _tile(scene: Scene, options: RunOptions) -> tuple[int, int]:

@@ -119,9 +119,10 @@ class RasterSink:
         self._staging = staging
         self._origin = origin
         self._options = DEFAULT_CREATION_OPTIONS | dict(creation_options or {})
-        self._working = staging.path(f".working-{name}")
+        self.working = staging.path(f".working-{name}")
+        """The raster as written so far; plain, without overviews."""
         with writing(self.final):
-            self._dataset = rasterio.open(self._working, "w", **self._profile())
+            self._dataset = rasterio.open(self.working, "w", **self._profile())
             self._describe(tags or {})
 
     @property
@@ -161,10 +162,10 @@ class RasterSink:
                 self._dataset.update_tags(band, **statistics.tags(pixels))
             self.close()
             rasterio.shutil.copy(
-                self._working, self._staging.path(self.name), driver="COG", **self._copy_options()
+                self.working, self._staging.path(self.name), driver="COG", **self._copy_options()
             )
             self._verify()
-            self._working.unlink()
+            self.working.unlink()
             self._write_side_files()
 
     def close(self) -> None:

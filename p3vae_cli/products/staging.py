@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rasterio._err import CPLE_BaseError
 from rasterio.errors import RasterioError
 
 from p3vae.cli.errors import P3vaeError, ProductError
@@ -106,7 +107,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except P3vaeError:
         raise
-    except (OSError, RasterioError) as error:
+    except (OSError, RasterioError, CPLE_BaseError) as error:
         raise _product_error(path, error) from error
 
 
@@ -116,7 +117,7 @@ def _product_error(path: Path, error: Exception) -> ProductError:
         return ProductError(
             "the disk is full", path=path, remedy="free some space or choose another --output"
         )
-    reason = os.strerror(number) if number else str(error.__cause__ or error)
+    reason = os.strerror(number) if number else " ".join(str(error.__cause__ or error).split())[:200]
     return ProductError(
         f"cannot be written: {reason}", path=path, remedy="check the folder, or choose another --output"
     )

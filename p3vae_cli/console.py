@@ -1,0 +1,69 @@
+"""Screens: results on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichBar
+from rich.text import Text
+
+
+def stdout() -> Console:
+    """Where results go."""
+    return Console()
+
+
+def stderr() -> Console:
+    """Where progress and notes go."""
+    return Console(stderr=True)
+
+
+def note(message: str) -> None:
+    """One line for a person, beside the results."""
+    stderr().print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+class _PixelRate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{_short(speed)} pixels/s")
+
+
+class RichProgress:
+    """Percent, pixels per second and time left on stderr; silent when stderr is no terminal."""
+
+    def __init__(self, label: str, *, show: bool | None = None) -> None:
+        """`show` overrides the look at stderr (`--progress` / `--no-progress`)."""
+        console = stderr()
+        self._bar = RichBar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            _PixelRate(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not (console.is_terminal if show is None else show),
+        )
+        self._task = self._bar.add_task(label, total=None)
+
+    def begin(self, total_pixels: int) -> None:
+        """Show the bar."""
+        self._bar.update(self._task, total=total_pixels)
+        self._bar.start()
+
+    def advance(self, pixels: int) -> None:
+        """Move the bar."""
+        self._bar.advance(self._task, pixels)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+
+def _short(number: float) -> str:
+    """12345.0 as 12.3 k."""
+    for factor, prefix in ((1e6, " M"), (1e3, " k")):
+        if number >= factor:
+            return f"{number / factor:.1f}{prefix}"
+    return f"{number:.0f}"
