@@ -12,14 +12,6 @@ from p3vae.cli.errors import P3vaeError
 COMMANDS = ("info", "brightness", "simulate")
 
 
-class _UserError(click.ClickException):
-    """A `P3vaeError` on its way to the shell: one line on stderr and its exit code."""
-
-    def __init__(self, error: P3vaeError) -> None:
-        super().__init__(str(error))
-        self.exit_code = int(error.exit_code)
-
-
 class LazyGroup(click.Group):
     """Imports a command only when it is asked for, so that `p3vae --help` stays instant."""
 
@@ -38,7 +30,8 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except P3vaeError as error:
-            raise _UserError(error) from error
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(error.exit_code)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,17 +6,19 @@ Nothing heavy is imported here: values become dataclasses only when a command ru
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from p3vae.cli.errors import UsageError
 
 SCENE = click.Path(path_type=Path)
 
 scene_argument = click.argument("scene", type=SCENE, metavar="SCENE")
+scenes_argument = click.argument("scenes", nargs=-1, required=True, metavar="SCENE...")
 
 _SCENE_OPTIONS = (
     click.option("--sun-zenith", type=click.FloatRange(0, 90), metavar="DEG", help="Sun zenith angle."),
@@ -53,7 +55,7 @@ _SCENE_OPTIONS = (
 )
 
 
-def scene_options(command: Command) -> Command:
+def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what overrides or completes a scene's metadata; the command gets it as `scene_options`."""
 
     @functools.wraps(command)
@@ -88,5 +90,93 @@ def scene_options(command: Command) -> Command:
     return _with(_SCENE_OPTIONS, wrapper)
 
 
-def _with(options: tuple[Callable[[Any], Any], ...], command: Any) -> Any:
+_OUTPUT_OPTIONS = (
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="Folder for the products (a .tif if there is one map only). Default: beside the scene.",
+    ),
+    click.option("--overwrite", is_flag=True, help="Replace products that exist."),
+    click.option("--bbox", "--bounds", metavar="XMIN,YMIN,XMAX,YMAX", help="Part of the scene to map."),
+    click.option("--bbox-crs", metavar="CRS", help="CRS of --bbox. Default: the scene's."),
+    click.option("--co", metavar="NAME=VALUE", multiple=True, help="GDAL creation option of the COG driver."),
+    click.option("--tile-size", type=click.IntRange(1), metavar="PIXELS", help="Side of a tile."),
+    click.option("--mem-limit", metavar="SIZE", help='Memory a run may use, e.g. "600MB" or "2GB".'),
+    click.option(
+        "--on-error",
+        type=click.Choice(["skip", "stop"]),
+        default="skip",
+        show_default=True,
+        help="What a failed scene means for those after it.",
+    ),
+    click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal."),
+    click.option("-q", "--quiet", is_flag=True, help="Only errors."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON line per scene on stdout."),
+)
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides where products go; the command gets it as `outputs`."""
+
+    @functools.wraps(command)
+    def wrapper(
+        *args: Any,
+        output: Path | None,
+        overwrite: bool,
+        bbox: str | None,
+        bbox_crs: str | None,
+        co: tuple[str, ...],
+        tile_size: int | None,
+        mem_limit: str | None,
+        on_error: Any,
+        progress: bool | None,
+        quiet: bool,
+        as_json: bool,
+        **kwargs: Any,
+    ) -> Any:
+        from p3vae.cli.mapping import OutputOptions
+        from p3vae.cli.products.make import RunOptions
+
+        run = RunOptions(
+            overwrite=overwrite,
+            bbox=parse_bbox(bbox) if bbox else None,
+            bbox_crs=bbox_crs,
+            tile_size=tile_size,
+            mem_limit=parse_size(mem_limit) if mem_limit else None,
+            creation_options=dict(parse_creation_option(text) for text in co),
+        )
+        outputs = OutputOptions(output, run, on_error, progress, quiet, as_json)
+        return command(*args, outputs=outputs, **kwargs)
+
+    return _with(_OUTPUT_OPTIONS, wrapper)
+
+
+def parse_bbox(text: str) -> tuple[float, float, float, float]:
+    """Four numbers from "xmin,ymin,xmax,ymax" (commas or spaces)."""
+    try:
+        xmin, ymin, xmax, ymax = (float(part) for part in text.replace(",", " ").split())
+    except ValueError as error:
+        raise UsageError(f"--bbox {text!r} is not four numbers", remedy="xmin,ymin,xmax,ymax") from error
+    return xmin, ymin, xmax, ymax
+
+
+def parse_size(text: str) -> int:
+    """Bytes from "600MB", "2GB" or a plain number of megabytes."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    if match is None:
+        raise UsageError(f"--mem-limit {text!r} is not a size", remedy='for example "600MB" or "2GB"')
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or "m"))
+
+
+def parse_creation_option(text: str) -> tuple[str, str]:
+    """A GDAL creation option from "NAME=VALUE"."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise UsageError(f"--co {text!r} is not NAME=VALUE", remedy="for example --co COMPRESS=ZSTD")
+    return name.upper(), value
+
+
+def _with(options: tuple[Callable[..., Any], ...], command: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)

@@ -9,11 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from p3vae.cli.scenes.base import UNITS, Grid, Scene
-from p3vae.cli.tiling import sample_windows
+from p3vae.cli.tiling import Window, tile_shape, windows
 from p3vae.physics.spectral_response import Bands
 
 SAMPLED_PIXELS = 250_000
 """Scenes larger than this are sampled, not read, to estimate their share of valid pixels."""
+_TILE_PIXELS = 4096
 
 
 def summarise(scene: Scene) -> dict[str, Any]:
@@ -49,8 +50,12 @@ def summarise(scene: Scene) -> dict[str, Any]:
 
 def valid_fraction(scene: Scene) -> float:
     """Share of pixels with a value in every good band, from about `SAMPLED_PIXELS` of them."""
-    windows = sample_windows(scene.grid.height, scene.grid.width, scene.block_shape, SAMPLED_PIXELS)
-    valid = [scene.read(window).valid for window in windows]
+    height, width = scene.grid.height, scene.grid.width
+    tiles = list(
+        windows(Window(0, 0, height, width), tile_shape(height, width, scene.block_shape, _TILE_PIXELS))
+    )
+    step = max(1, height * width // SAMPLED_PIXELS)
+    valid = [scene.read(tile).valid for tile in tiles[step // 2 :: step]]
     return float(sum(v.sum() for v in valid) / sum(v.size for v in valid))
 
 

@@ -25,7 +25,7 @@ def is_raster(path: Path) -> bool:
     """True when GDAL sees at least one band in the file (a GeoPackage of polygons has none)."""
     try:
         with rasterio.open(path) as source:
-            return source.count > 0
+            return bool(source.count)
     except RasterioError:
         return False
 

@@ -53,13 +53,13 @@ def vector_labels(path: Path, grid: Grid, class_field: str | None) -> LabelledPi
     ids = {entry.name: entry.id for entry in classes}
     to_pixels = _to_pixels(grid)
     drawn, impure, outside = [], 0, 0
-    for group, (geometry, name) in enumerate(zip(frame.geometry, names, strict=True)):
+    for number, (geometry, name) in enumerate(zip(frame.geometry, names, strict=True)):
         if geometry is None or geometry.is_empty or name not in ids:
             continue
         (rows, cols), pure = _covered(shapely.transform(geometry, to_pixels), grid)
         outside += len(rows) == 0
         impure += len(rows) > 0 and not pure
-        drawn.append((rows, cols, np.full(len(rows), ids[name]), np.full(len(rows), group)))
+        drawn.append((rows, cols, np.full(len(rows), ids[name]), np.full(len(rows), number)))
     if not any(len(rows) for rows, *_ in drawn):
         raise LabelError(
             "no label falls on the scene", path=path, remedy="check the extents and the CRS of both files"

@@ -1,0 +1,128 @@
+"""What every mapping command does once it knows how to turn spectra into maps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from p3vae.cli.batch import OnError, expand_scenes, for_each_scene
+from p3vae.cli.console import RichProgress, note, stdout
+from p3vae.cli.pipeline import PixelFunction
+from p3vae.cli.products.make import Product, RunOptions, RunSummary, make_products
+from p3vae.cli.products.manifest import Provenance
+from p3vae.cli.products.rasters import MapSpec
+from p3vae.cli.products.styles import Categories
+from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one scene becomes maps."""
+
+    function: PixelFunction
+    specs: Mapping[str, MapSpec]
+    """The maps that `function` returns, by name."""
+    model_sha256: str | None = None
+    settings: Mapping[str, Any] | None = None
+    """What decides the result, for the manifest."""
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where products go and how much is said about them."""
+
+    destination: Path | None
+    """Folder, or the raster itself if there is one only; None is beside the scene."""
+    run: RunOptions
+    on_error: OnError
+    show_progress: bool | None
+    quiet: bool
+    as_json: bool
+
+
+def map_scenes(
+    scenes: Sequence[str], scene_options: SceneOptions, outputs: OutputOptions, plan: Callable[[Scene], Plan]
+) -> None:
+    """Open each scene, apply its plan to every pixel, write the products and report them."""
+    for_each_scene(
+        expand_scenes(scenes),
+        lambda path: _map_scene(path, scene_options, outputs, plan),
+        report=lambda error: note(f"Error: {error}"),
+        on_error=outputs.on_error,
+    )
+
+
+def _map_scene(
+    path: Path, scene_options: SceneOptions, outputs: OutputOptions, plan: Callable[[Scene], Plan]
+) -> None:
+    with open_scene(path, scene_options) as scene:
+        planned = plan(scene)
+        summary = make_products(
+            scene,
+            planned.function,
+            planned.specs,
+            outputs.destination or path.parent,
+            options=outputs.run,
+            progress=RichProgress(path.name, show=False if outputs.quiet else outputs.show_progress),
+            provenance=Provenance(model_sha256=planned.model_sha256, settings=planned.settings or {}),
+        )
+    if outputs.as_json:
+        stdout().print_json(json.dumps(_record(path, summary)), indent=None)
+    elif not outputs.quiet:
+        _report(summary)
+
+
+def _record(path: Path, summary: RunSummary) -> dict[str, Any]:
+    return {
+        "scene": str(path),
+        "products": {product.spec.suffix: str(product.path) for product in summary.products},
+        "manifest": str(summary.manifest),
+        "pixels": summary.pixels,
+        "valid_pixels": summary.valid_pixels,
+        "seconds": round(summary.seconds, 3),
+    }
+
+
+def _report(summary: RunSummary) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Map", "Mean", "Range"):
+        table.add_column(heading)
+    for product in summary.products:
+        table.add_row(str(product.path), *_figures(product))
+    console = stdout()
+    for product in summary.products:
+        if product.class_pixels:
+            console.print(_class_table(product, summary.valid_pixels))
+    console.print(table)
+    rate = summary.pixels / max(summary.seconds, 1e-9)
+    console.print(
+        f"{summary.pixels:,} pixels in {summary.seconds:.1f} s ({rate:,.0f} pixels/s)", highlight=False
+    )
+
+
+def _figures(product: Product) -> tuple[str, str]:
+    if product.class_pixels or len(product.statistics) != 1 or not product.statistics[0].count:
+        return "", ""
+    statistics = product.statistics[0]
+    unit = f" {product.spec.unit}" if product.spec.unit not in ("", "1") else ""
+    return f"{statistics.mean:.4g}{unit}", f"{statistics.minimum:.4g} to {statistics.maximum:.4g}{unit}"
+
+
+def _class_table(product: Product, valid_pixels: int) -> Table:
+    style = product.spec.style
+    assert isinstance(style, Categories)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Class")
+    table.add_column("Pixels", justify="right")
+    table.add_column("Share", justify="right")
+    for item in style.items:
+        count = product.class_pixels.get(item.value, 0)
+        share = f"{100 * count / max(valid_pixels, 1):.1f} %"
+        table.add_row(Text.assemble(("■ ", item.color), item.name), f"{count:,}", share)
+    return table
