@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import rasterio
 import rasterio.shutil
+from affine import Affine
+from rasterio._err import CPLE_BaseError
+from rasterio.errors import RasterioError
+from rasterio.io import MemoryFile
 from rasterio.windows import Window as RasterioWindow
 
 from p3vae.cli.errors import ProductError, UsageError
@@ -34,32 +39,9 @@ DEFAULT_CREATION_OPTIONS = {
     "BIGTIFF": "IF_SAFER",
 }
 
-_COG_OPTIONS = frozenset(
-    {
-        "COMPRESS",
-        "LEVEL",
-        "QUALITY",
-        "MAX_Z_ERROR",
-        "MAX_Z_ERROR_OVERVIEW",
-        "PREDICTOR",
-        "BLOCKSIZE",
-        "BIGTIFF",
-        "NUM_THREADS",
-        "INTERLEAVE",
-        "OVERVIEWS",
-        "OVERVIEW_COUNT",
-        "OVERVIEW_COMPRESS",
-        "OVERVIEW_QUALITY",
-        "OVERVIEW_PREDICTOR",
-        "OVERVIEW_RESAMPLING",
-        "RESAMPLING",
-        "SPARSE_OK",
-        "GEOTIFF_VERSION",
-        "STATISTICS",
-    }
-)
-
 GDAL_CACHE_MB = 128
+
+_ANYWHERE = Affine.scale(30.0, -30.0)
 
 
 @dataclass(frozen=True)
@@ -254,18 +236,45 @@ def valid_values(values: Array, nodata: float) -> Array:
 
 
 def parse_creation_options(pairs: Iterable[str]) -> dict[str, str]:
-    """`("COMPRESS=ZSTD", ...)` to a mapping, refusing what the COG driver would ignore."""
+    """`("COMPRESS=ZSTD", ...)` to a mapping, refusing what GDAL would ignore with a mere warning."""
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not value:
             raise UsageError(f"--co {pair} is not NAME=VALUE", remedy="for example --co COMPRESS=ZSTD")
-        if name.upper() not in _COG_OPTIONS:
-            raise UsageError(
-                f"--co {name} is unknown to the COG driver", remedy=", ".join(sorted(_COG_OPTIONS))
-            )
         options[name.upper()] = value
+    complaint = _complaint_about(options) if options else ""
+    if complaint:
+        raise UsageError(f"--co: {complaint}", remedy="see the options of GDAL's COG driver")
     return options
+
+
+def _complaint_about(options: Mapping[str, str]) -> str:
+    """What GDAL says when it writes a tiny raster with these options; empty when it is content."""
+    complaints = _Complaints()
+    logger = logging.getLogger("rasterio._env")
+    logger.addHandler(complaints)
+    try:
+        with MemoryFile() as source, MemoryFile(ext=".tif") as target:
+            with source.open(
+                driver="GTiff", width=16, height=16, count=1, dtype="uint8", transform=_ANYWHERE
+            ):
+                pass
+            rasterio.shutil.copy(source.name, target.name, driver="COG", **options)
+    except (RasterioError, CPLE_BaseError) as error:
+        complaints.said.append(str(error))
+    finally:
+        logger.removeHandler(complaints)
+    return complaints.said[0] if complaints.said else ""
+
+
+class _Complaints(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage().partition(" in ")[2])
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def swath_grid(height, width, step=10):
     rows = sorted({*range(0, height, step), height - 1})
     cols = sorted({*range(0, width, step), width - 1})
     gcps = tuple(
-        GroundControlPoint(row=r + 0.5, col=c + 0.5, x=4.0 + 3e-4 * c + 5e-5 * r, y=43.0 - 3e-4 * r, id=f"{r}-{c}")
+        GroundControlPoint(
+            row=r + 0.5, col=c + 0.5, x=4.0 + 3e-4 * c + 5e-5 * r, y=43.0 - 3e-4 * r, id=f"{r}-{c}"
+        )
         for r in rows
         for c in cols
     )

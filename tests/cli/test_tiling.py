@@ -1,0 +1,57 @@
+"""Tiles: cover everything once, stay on blocks, fit into memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p3vae.cli.tiling import Window, sample_windows, tile_pixels, tile_shape, windows
+
+sizes = st.integers(1, 300)
+
+
+@given(sizes, sizes, st.tuples(sizes, sizes), st.data())
+def test_tiles_cover_an_area_exactly_once(height, width, tile, data):
+    row, col = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
+    rows, cols = data.draw(st.integers(1, height - row)), data.draw(st.integers(1, width - col))
+    covered = np.zeros((height, width), int)
+    for window in windows(Window(row, col, rows, cols), tile):
+        covered[window.slices] += 1
+    assert covered.sum() == rows * cols
+    assert (covered[row : row + rows, col : col + cols] == 1).all()
+
+
+@given(sizes, sizes, sizes, sizes, st.integers(1, 100_000))
+def test_tiles_are_whole_blocks_unless_one_block_is_too_large(height, width, block_rows, block_cols, pixels):
+    rows, cols = tile_shape(height, width, (block_rows, block_cols), pixels)
+    block_rows, block_cols = min(block_rows, height), min(block_cols, width)
+    assert rows * cols <= pixels
+    if block_rows * block_cols <= pixels:
+        assert rows % block_rows == 0 or rows == height
+        assert cols % block_cols == 0 or cols == width
+
+
+def test_strips_stay_strips():
+    assert tile_shape(5000, 1000, (1, 1000), 65536) == (65, 1000)
+    assert tile_shape(5000, 1000, (16, 1000), 65536) == (64, 1000)
+
+
+def test_a_window_that_starts_inside_a_block_is_cut_at_the_blocks_edge():
+    assert [w.col for w in windows(Window(0, 100, 10, 500), (256, 256))] == [100, 256, 512]
+
+
+def test_more_bands_or_less_memory_make_smaller_tiles():
+    assert tile_pixels(2000) < tile_pixels(20)
+    assert tile_pixels(230, mem_limit=300 * 2**20) < tile_pixels(230, mem_limit=600 * 2**20)
+    assert tile_pixels(10**9, mem_limit=1) == 1
+
+
+@given(sizes, sizes, st.integers(1, 5000))
+def test_samples_lie_inside_and_stay_within_the_budget(height, width, pixels):
+    found = list(sample_windows(height, width, (8, 8), pixels))
+    assert found
+    assert len(set(found)) == len(found)
+    assert all(w.row + w.rows <= height and w.col + w.cols <= width for w in found)
+    if height * width <= pixels:
+        assert sum(w.pixels for w in found) == height * width
