@@ -1,28 +1,58 @@
 """What every scene offers, whatever its file format.
 
-A product family contributes a `CubeReader` (raw access to one file layout) and a function that
-fills a `Scene` from that product's metadata. Everything that is common to all products (masking,
-bad bands, what the user overrides by option) is done here, once.
+A product family contributes a `CubeReader` (raw access to one file layout) and a `Product` (what its
+metadata says, band by band as filed). `assemble` turns these into a `Scene`, so that everything common
+to all products (band order, masking, what the user overrides by option) is done once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from affine import Affine
-from p3vae.cli.tiling import Window
-from p3vae.physics.spectral_response import Bands
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
+from rasterio.errors import RasterioError
+
+from p3vae.cli.errors import SceneError
+from p3vae.cli.tiling import Window
+from p3vae.physics.spectral_response import Bands
 
 Quantity = Literal["reflectance", "radiance"]
+Overlap = Literal["swir", "vnir"]
+FloatArray = npt.NDArray[np.float64]
+BandIndex = npt.NDArray[np.intp]
+Geolocator = Callable[[Window], tuple[FloatArray, FloatArray]]
 
 UNITS: dict[Quantity, str] = {"reflectance": "1", "radiance": "W m-2 sr-1 um-1"}
+
+
+@dataclass(frozen=True)
+class SceneOptions:
+    """What the user states about a scene; it wins over what the file says. None = as in the file."""
+
+    sun_zenith_deg: float | None = None
+    sun_azimuth_deg: float | None = None
+    view_zenith_deg: float | None = None
+    wavelengths_file: Path | None = None
+    """CSV `wavelength_nm[,fwhm_nm][,good]`, one line per band in the order of the file."""
+    bad_bands: tuple[tuple[float, float], ...] = ()
+    """Ranges (low, high) [nm] whose bands are not to be used, ends included."""
+    quantity: Quantity | None = None
+    scale: float | None = None
+    """Physical value of one count, for GeoTIFF and ENVI; replaces scale and offset of the file."""
+    nodata: float | None = None
+    """Stored value that means "missing", for GeoTIFF and ENVI."""
+    overlap: Overlap = "swir"
+    """Which PRISMA detector is kept where both see the same wavelengths."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +66,7 @@ class Grid:
     transform: Affine | None
     """Pixel corner (col, row) to map coordinates; None for a swath."""
     gcps: tuple[GroundControlPoint, ...] = ()
-    """Control points of a swath; empty for a map grid."""
+    """Control points of a swath, at pixel centres (col + 0.5, row + 0.5); empty for a map grid."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +96,41 @@ class SpectraTile:
 class CubeReader(Protocol):
     """Raw access to one file layout."""
 
-    def read(self, window: Window) -> npt.NDArray[np.float32]:
-        """Physical values of a window, (rows, cols, bands) in the order of the scene's bands; NaN = missing."""
+    def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
+        """Physical values, (rows, cols, len(bands)), of the given bands (as filed); NaN = missing."""
 
     def close(self) -> None:
-        """Release file handles."""
+        """Release file handles and temporary files."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Product:
+    """What a file says about itself, its bands as filed (every order, zeros and overlaps included)."""
+
+    path: Path
+    name: str
+    level: str | None
+    grid: Grid
+    wavelength_nm: FloatArray | None
+    """(file bands,); zero or NaN where a band does not exist; None when the file gives no wavelengths."""
+    fwhm_nm: FloatArray | None
+    good: npt.NDArray[np.bool_]
+    """(file bands,)."""
+    quantity: Quantity
+    acquisition: Acquisition
+    block_shape: tuple[int, int]
+    reader: CubeReader = field(repr=False)
+    detector: npt.NDArray[np.intp] | None = None
+    """(file bands,): 0 VNIR, 1 SWIR, where overlapping detectors need a choice."""
+    column_wavelength_nm: FloatArray | None = None
+    """(width, file bands)."""
+    column_fwhm_nm: FloatArray | None = None
+    geolocator: Geolocator | None = None
+    guessed_scale: bool = False
+    """True when no metadata says how counts become reflectance, so that values must be checked."""
+
+
+@dataclass(frozen=True, eq=False)
 class Scene:
     """An opened hyperspectral scene: its metadata at hand, its pixels read window by window."""
 
@@ -88,3 +145,104 @@ class Scene:
     block_shape: tuple[int, int]
     """(rows, cols) that the file stores together: windows aligned to it are read fastest."""
     reader: CubeReader = field(repr=False)
+    file_bands: BandIndex = field(repr=False)
+    """(bands,): where each band of the scene is found in the file."""
+    column_wavelength_nm: FloatArray | None = field(default=None, repr=False)
+    """(width, bands): centre wavelengths [nm] of every image column (spectral smile), where known."""
+    column_fwhm_nm: FloatArray | None = field(default=None, repr=False)
+    """(width, bands): widths [nm] of every image column, where known."""
+    geolocator: Geolocator | None = field(default=None, repr=False)
+
+    @property
+    def unit(self) -> str:
+        """Unit of `SpectraTile.values`."""
+        return UNITS[self.quantity]
+
+    def read(self, window: Window) -> SpectraTile:
+        """The spectra of a window, which must lie inside the grid; bad bands come back as NaN."""
+        self._check_inside(window)
+        with reading(self.path):
+            values = self.reader.read(window, self.file_bands)
+        valid = _all_finite(values, self.bands.good)
+        for run in _runs(~self.bands.good):
+            values[..., run] = np.nan
+        return SpectraTile(values, valid, window)
+
+    def geolocation(self, window: Window) -> tuple[FloatArray, FloatArray] | None:
+        """Longitude and latitude [deg, WGS 84] of every pixel centre of a swath; None for a map grid."""
+        self._check_inside(window)
+        if self.geolocator is None:
+            return None
+        with reading(self.path):
+            return self.geolocator(window)
+
+    def close(self) -> None:
+        """Release the file; the scene cannot be read afterwards."""
+        self.reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_inside(self, window: Window) -> None:
+        rows_fit = 0 <= window.row <= window.row + window.rows <= self.grid.height
+        cols_fit = 0 <= window.col <= window.col + window.cols <= self.grid.width
+        if not (rows_fit and cols_fit):
+            raise ValueError(f"{window} does not lie inside {self.grid.height} x {self.grid.width} pixels")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns whatever the raster libraries raise on a damaged file into a SceneError."""
+    try:
+        yield
+    except SceneError:
+        raise
+    except FileNotFoundError as error:
+        raise SceneError("no such file", path=path, remedy="check the path") from error
+    except PermissionError as error:
+        raise SceneError("may not be read", path=path, remedy="check the file's permissions") from error
+    except (OSError, RasterioError, RuntimeError, EOFError) as error:
+        raise SceneError(
+            f"cannot be read: {_one_line(error)}",
+            path=path,
+            remedy="the file looks truncated or damaged; copy or download it again",
+        ) from error
+    except (KeyError, ValueError) as error:
+        raise SceneError(
+            f"is not laid out as expected: {_one_line(error)}",
+            path=path,
+            remedy="check that it is the product its name says, and complete",
+        ) from error
+
+
+def as_slice(index: BandIndex) -> slice | BandIndex:
+    """The same selection as a slice where it is evenly spaced, because numpy copies less for slices."""
+    steps = np.unique(np.diff(index))
+    if len(index) == 1:
+        return slice(int(index[0]), int(index[0]) + 1)
+    if len(steps) != 1 or steps[0] == 0:
+        return index
+    step, stop = int(steps[0]), int(index[-1]) + int(np.sign(steps[0]))
+    return slice(int(index[0]), stop if stop >= 0 else None, step)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error.args[0] if error.args else error).split())
+
+
+def _runs(mask: npt.NDArray[np.bool_]) -> list[slice]:
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+def _all_finite(values: npt.NDArray[np.float32], good: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """True where all good bands are finite: a sum is finite only then, and needs no temporary cube."""
+    valid = np.ones(values.shape[:2], dtype=bool)
+    for run in _runs(good):
+        valid &= np.isfinite(values[..., run].sum(axis=-1))
+    return valid

@@ -1,0 +1,17 @@
+"""Hyperspectral scenes, whatever product they come in: `open_scene(path)`."""
+
+from p3vae.cli.scenes.base import UNITS, Acquisition, Grid, Quantity, Scene, SceneOptions, SpectraTile
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.overrides import parse_ranges
+
+__all__ = [
+    "UNITS",
+    "Acquisition",
+    "Grid",
+    "Quantity",
+    "Scene",
+    "SceneOptions",
+    "SpectraTile",
+    "open_scene",
+    "parse_ranges",
+]

@@ -1,0 +1,214 @@
+"""From what a file says to a scene: band order, overlap, bad bands, sun, and the user's own word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from pyproj import Transformer
+
+from p3vae.cli.errors import SceneError
+from p3vae.cli.scenes.base import (
+    Acquisition,
+    BandIndex,
+    FloatArray,
+    Grid,
+    Product,
+    Scene,
+    SceneOptions,
+    reading,
+)
+from p3vae.cli.scenes.metadata import estimated_fwhm
+from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
+from p3vae.cli.tiling import Window
+from p3vae.physics.spectral_response import Bands
+
+_SAMPLES_PER_SIDE = 5
+_SAMPLE_PIXELS = 16
+_MOSTLY = 0.5
+_TYPICAL_REFLECTANCE_LIMIT = 2.0
+
+
+def assemble(product: Product, options: SceneOptions) -> Scene:
+    """The scene of an opened product. Closes the product's files if it cannot be used."""
+    try:
+        return _assemble(product, options)
+    except BaseException:
+        product.reader.close()
+        raise
+
+
+def _assemble(product: Product, options: SceneOptions) -> Scene:
+    product = _with_wavelengths_file(product, options)
+    wavelength = product.wavelength_nm
+    if wavelength is None:
+        raise SceneError(
+            "has no wavelengths",
+            path=product.path,
+            remedy="give them with --wavelengths-file CSV (wavelength_nm)",
+        )
+    if len(wavelength) != len(product.good):
+        raise SceneError(
+            f"lists {len(wavelength)} wavelengths for {len(product.good)} bands",
+            path=product.path,
+            remedy="give one line per band with --wavelengths-file",
+        )
+    order = _band_order(wavelength, product, options)
+    if len(order) == 0:
+        raise SceneError("has no band with a wavelength", path=product.path, remedy="use --wavelengths-file")
+    samples = _samples(product, order)
+    bands = _bands(wavelength[order], order, product, options, samples)
+    if product.guessed_scale:
+        _check_reflectance_range(product, samples[:, bands.good])
+    columns, widths = product.column_wavelength_nm, product.column_fwhm_nm
+    return Scene(
+        path=product.path,
+        product=product.name,
+        level=product.level,
+        grid=product.grid,
+        bands=bands,
+        quantity=product.quantity,
+        acquisition=_acquisition(product, options),
+        block_shape=product.block_shape,
+        reader=product.reader,
+        file_bands=order,
+        column_wavelength_nm=None if columns is None else columns[:, order],
+        column_fwhm_nm=None if widths is None else widths[:, order],
+        geolocator=product.geolocator,
+    )
+
+
+def _with_wavelengths_file(product: Product, options: SceneOptions) -> Product:
+    if options.wavelengths_file is None:
+        return product
+    table: WavelengthTable = read_wavelengths_file(options.wavelengths_file)
+    if len(table.wavelength_nm) != len(product.good):
+        raise SceneError(
+            f"lists {len(table.wavelength_nm)} wavelengths, but {product.path} has {len(product.good)} bands",
+            path=options.wavelengths_file,
+            remedy="give one line per band, in the order of the file",
+        )
+    return replace(
+        product,
+        wavelength_nm=table.wavelength_nm,
+        fwhm_nm=table.fwhm_nm,
+        good=product.good if table.good is None else table.good,
+        column_wavelength_nm=None,
+        column_fwhm_nm=None,
+    )
+
+
+def _band_order(wavelength: FloatArray, product: Product, options: SceneOptions) -> BandIndex:
+    """File bands in ascending wavelength, each wavelength seen by one detector only."""
+    keep = np.isfinite(wavelength) & (wavelength > 0)
+    if product.detector is not None:
+        vnir, swir = keep & (product.detector == 0), keep & (product.detector == 1)
+        if vnir.any() and swir.any() and options.overlap == "swir":
+            keep &= swir | (wavelength < wavelength[swir].min())
+        elif vnir.any() and swir.any():
+            keep &= vnir | (wavelength > wavelength[vnir].max())
+    kept = np.flatnonzero(keep)
+    return kept[np.argsort(wavelength[kept], kind="stable")]
+
+
+def _bands(
+    wavelength: FloatArray,
+    order: BandIndex,
+    product: Product,
+    options: SceneOptions,
+    samples: npt.NDArray[np.float32],
+) -> Bands:
+    fwhm = estimated_fwhm(wavelength)
+    if product.fwhm_nm is not None and len(product.fwhm_nm) == len(product.good):
+        given = product.fwhm_nm[order]
+        fwhm = np.where(np.isfinite(given) & (given > 0), given, fwhm)
+    good = product.good[order] & ~_mostly_missing(samples)
+    for low, high in options.bad_bands:
+        good &= (wavelength < low) | (wavelength > high)
+    if not good.any():
+        raise SceneError(
+            "has no good band left",
+            path=product.path,
+            remedy="check --bad-bands and the file's bad-band list",
+        )
+    return Bands(wavelength_nm=wavelength, fwhm_nm=fwhm, good=good)
+
+
+def _samples(product: Product, order: BandIndex) -> npt.NDArray[np.float32]:
+    """Spectra of the pixels, in windows spread over the scene, that hold any value: (pixels, bands)."""
+    grid = product.grid
+    rows, cols = min(grid.height, _SAMPLE_PIXELS), min(grid.width, _SAMPLE_PIXELS)
+    tops = np.unique(np.linspace(0, grid.height - rows, _SAMPLES_PER_SIDE).astype(int))
+    lefts = np.unique(np.linspace(0, grid.width - cols, _SAMPLES_PER_SIDE).astype(int))
+    with reading(product.path):
+        tiles = [
+            product.reader.read(Window(int(top), int(left), rows, cols), order)[::2, ::2].reshape(
+                -1, len(order)
+            )
+            for top in tops
+            for left in lefts
+        ]
+    spectra = np.concatenate(tiles)
+    return spectra[np.isfinite(spectra).any(axis=1)]
+
+
+def _mostly_missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Bands missing in most pixels that are otherwise there, e.g. the water-vapour bands of EnMAP."""
+    if len(samples) == 0:
+        return np.zeros(samples.shape[1], dtype=bool)
+    missing: npt.NDArray[np.bool_] = np.isnan(samples).mean(axis=0) > _MOSTLY
+    return missing
+
+
+def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32]) -> None:
+    values = samples[np.isfinite(samples)]
+    typical = float(np.median(values)) if len(values) else 0.0
+    if typical <= _TYPICAL_REFLECTANCE_LIMIT:
+        return
+    scale = "0.01" if typical < 100 else "1e-4"
+    raise SceneError(
+        f"typical value {typical:.4g} is no reflectance, and no scale is given in the file",
+        path=product.path,
+        remedy=f"add --scale {scale} for scaled reflectance, or --quantity radiance",
+    )
+
+
+def _acquisition(product: Product, options: SceneOptions) -> Acquisition:
+    acquired = _with_place(product.acquisition, product.grid)
+    zenith, azimuth = acquired.sun_zenith_deg, acquired.sun_azimuth_deg
+    if zenith is None or azimuth is None:
+        computed = _sun_position(acquired)
+        zenith = computed[0] if zenith is None else zenith
+        azimuth = computed[1] if azimuth is None else azimuth
+    return replace(
+        acquired,
+        sun_zenith_deg=_first(options.sun_zenith_deg, zenith),
+        sun_azimuth_deg=_first(options.sun_azimuth_deg, azimuth),
+        view_zenith_deg=_first(options.view_zenith_deg, acquired.view_zenith_deg),
+    )
+
+
+def _first(stated: float | None, found: float | None) -> float | None:
+    return found if stated is None else stated
+
+
+def _with_place(acquired: Acquisition, grid: Grid) -> Acquisition:
+    """Adds the place of the centre pixel of a map grid, unless the product names a place."""
+    if acquired.longitude_deg is not None or grid.crs is None or grid.transform is None:
+        return acquired
+    to_map, col, row = grid.transform, grid.width / 2, grid.height / 2
+    x, y = to_map.a * col + to_map.b * row + to_map.c, to_map.d * col + to_map.e * row + to_map.f
+    lon, lat = Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(x, y)
+    if not (np.isfinite(lon) and np.isfinite(lat)):
+        return acquired
+    return replace(acquired, longitude_deg=float(lon), latitude_deg=float(lat))
+
+
+def _sun_position(acquired: Acquisition) -> tuple[float | None, float | None]:
+    """Sun zenith and azimuth [deg] computed from time and place, where both are known."""
+    if acquired.time is None or acquired.longitude_deg is None or acquired.latitude_deg is None:
+        return None, None
+    from p3vae.physics.illumination import sun_position  # pvlib is slow to import and seldom needed here
+
+    return sun_position(acquired.time, acquired.longitude_deg, acquired.latitude_deg)

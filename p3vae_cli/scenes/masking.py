@@ -1,0 +1,101 @@
+"""A scene with some of its pixels left out: those where a mask is zero, or outside its polygons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import geopandas
+import numpy as np
+import numpy.typing as npt
+import rasterio
+import shapely
+from affine import Affine
+from pyogrio.errors import DataLayerError, DataSourceError
+from rasterio import features
+from rasterio.errors import RasterioError
+
+from p3vae.cli.errors import UsageError
+from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene
+from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
+from p3vae.cli.tiling import Window
+
+
+class _Mask(Protocol):
+    def kept(self, window: Window) -> npt.NDArray[np.bool_]:
+        """(rows, cols): True where pixels stay."""
+
+
+@dataclass(frozen=True)
+class _MaskedReader:
+    reader: CubeReader
+    mask: _Mask
+
+    def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
+        values = self.reader.read(window, bands)
+        values[~self.mask.kept(window)] = np.nan
+        return values
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def masked(scene: Scene, mask: Path) -> Scene:
+    """`scene` without the pixels where the raster `mask` is zero or nodata, or outside its polygons."""
+    if not mask.exists():
+        raise UsageError("no such file", path=mask, remedy="check --mask")
+    try:
+        with rasterio.open(mask) as source:
+            is_raster, size = source.count > 0, (source.height, source.width)
+    except RasterioError:
+        is_raster, size = False, (0, 0)
+    chosen: _Mask
+    if is_raster:
+        if size != (scene.grid.height, scene.grid.width):
+            raise UsageError(
+                f"has {size[1]} x {size[0]} pixels, the scene {scene.grid.width} x {scene.grid.height}",
+                path=mask,
+                remedy="give a mask on the scene's grid, or polygons",
+            )
+        chosen = _RasterMask(mask)
+    else:
+        chosen = _PolygonMask(_pixel_polygons(mask, scene.grid))
+    return replace(scene, reader=_MaskedReader(scene.reader, chosen))
+
+
+@dataclass(frozen=True)
+class _RasterMask:
+    path: Path
+
+    def kept(self, window: Window) -> npt.NDArray[np.bool_]:
+        with rasterio.open(self.path) as source:
+            values = source.read(1, window=window.slices, masked=True)
+        return np.asarray(values.filled(0) != 0)
+
+
+@dataclass(frozen=True)
+class _PolygonMask:
+    shapes: list[shapely.Geometry]
+
+    def kept(self, window: Window) -> npt.NDArray[np.bool_]:
+        inside = features.rasterize(
+            self.shapes,
+            out_shape=(window.rows, window.cols),
+            transform=Affine.translation(window.col, window.row),
+            dtype="uint8",
+        )
+        return np.asarray(inside == 1)
+
+
+def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
+    try:
+        frame = geopandas.read_file(path)
+    except (DataSourceError, DataLayerError, OSError) as error:
+        raise UsageError(f"cannot be read as a mask: {error}", path=path) from error
+    if frame.empty:
+        raise UsageError("holds no geometries", path=path)
+    if grid.crs is not None and frame.crs is not None:
+        frame = frame.to_crs(grid.crs.to_wkt())
+    to_pixels = PixelCoordinates(grid)
+    return [shapely.transform(geometry, to_pixels) for geometry in frame.geometry if geometry is not None]

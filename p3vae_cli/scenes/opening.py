@@ -1,0 +1,67 @@
+"""Telling product families apart by content, and opening the scene."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from p3vae.cli.errors import SceneError
+from p3vae.cli.scenes import emit, enmap, envi, geotiff, prisma
+from p3vae.cli.scenes.assemble import assemble
+from p3vae.cli.scenes.base import Product, Scene, SceneOptions, reading
+from p3vae.cli.scenes.hdf5 import open_hdf5
+
+_HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_KNOWN = "give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file"
+
+
+def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene:
+    """Opens a scene of any supported product; pixels stay in the file until `Scene.read`.
+
+    Close it, or use it in a `with` statement. Raises SceneError, which names file, problem and remedy.
+    """
+    path, options = Path(path), overrides or SceneOptions()
+    product = _open_product(path, options)
+    if product.name in ("PRISMA", "EnMAP", "EMIT"):
+        _refuse_calibration(product, options)
+    return assemble(product, options)
+
+
+def _open_product(path: Path, options: SceneOptions) -> Product:
+    if path.is_dir():
+        raise SceneError("is a folder", path=path, remedy="give the image or product file in it")
+    with reading(path), path.open("rb") as file:
+        start = file.read(512)
+    if not start:
+        raise SceneError("is empty", path=path, remedy="copy or download it again")
+    if start.startswith(_HDF5):
+        return _open_hdf5_product(path)
+    if start.startswith(_ZIP):
+        return prisma.open_product(path)
+    if start.startswith(_TIFF) or start.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<"):
+        return enmap.open_product(path) if enmap.is_enmap(path) else geotiff.open_product(path, options)
+    if envi.header_of(path) is not None:
+        return envi.open_product(path, options)
+    return geotiff.open_product(path, options)
+
+
+def _open_hdf5_product(path: Path) -> Product:
+    with open_hdf5(path) as file:
+        is_prisma, is_emit = "HDFEOS" in file, "sensor_band_parameters" in file
+    if is_prisma:
+        return prisma.open_product(path)
+    if is_emit:
+        return emit.open_product(path)
+    raise SceneError("is an HDF5 file of another kind", path=path, remedy=_KNOWN)
+
+
+def _refuse_calibration(product: Product, options: SceneOptions) -> None:
+    """These products state how their counts become physical values: a contradiction is a mistake."""
+    problem = None
+    if options.quantity not in (None, product.quantity):
+        problem = f"holds {product.quantity}, not {options.quantity}"
+    elif options.scale is not None or options.nodata is not None:
+        problem = f"is a {product.name} product with its own scale and missing value"
+    if problem is not None:
+        product.reader.close()
+        raise SceneError(problem, path=product.path, remedy="leave out --quantity, --scale and --nodata")

@@ -1,0 +1,96 @@
+"""Reading what the user states about a scene: ranges of bad bands, and a table of wavelengths."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.errors import SceneError, UsageError
+
+_RANGE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:-\s*(\d+(?:\.\d*)?))?\s*(?:nm)?\s*")
+_COLUMNS = ("wavelength_nm", "fwhm_nm", "good")
+_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True, eq=False)
+class WavelengthTable:
+    """A table of wavelengths [nm], bands in the order of the file; None for a column it lacks."""
+
+    wavelength_nm: npt.NDArray[np.float64]
+    fwhm_nm: npt.NDArray[np.float64] | None
+    good: npt.NDArray[np.bool_] | None
+
+
+def parse_ranges(text: str) -> tuple[tuple[float, float], ...]:
+    """Ranges of wavelength [nm] from text such as "1340-1450,1800-1950"; one number is a range of itself."""
+    ranges = []
+    for part in filter(str.strip, text.split(",")):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise UsageError(
+                f"{part.strip()!r} is not a range of wavelengths", remedy="write e.g. 1340-1450,1800-1950"
+            )
+        low = float(match[1])
+        high = float(match[2]) if match[2] else low
+        if high < low:
+            raise UsageError(f"{part.strip()!r} ends before it starts", remedy=f"write {match[2]}-{match[1]}")
+        ranges.append((low, high))
+    return tuple(ranges)
+
+
+def read_wavelengths_file(path: Path) -> WavelengthTable:
+    """Reads a CSV `wavelength_nm[,fwhm_nm][,good]`; without a heading the columns are taken in that order."""
+    rows = _read_rows(path)
+    heading = tuple(cell.strip().lower() for cell in rows[0]) if rows else ()
+    named = _COLUMNS[0] in heading
+    names = heading if named else _COLUMNS[: len(heading)]
+    columns = list(zip(*rows[named:], strict=False))
+    if not columns:
+        raise _bad_table(path, "holds no wavelengths")
+    table = dict(zip(names, columns, strict=False))
+    wavelength = _numbers(path, table["wavelength_nm"])
+    if not np.all(wavelength > 0) or wavelength.max() < 100:
+        raise _bad_table(path, "holds wavelengths that are not in nm")
+    fwhm = _numbers(path, table["fwhm_nm"]) if "fwhm_nm" in table else None
+    if fwhm is not None and not np.all(fwhm > 0):
+        raise _bad_table(path, "holds widths that are not positive")
+    return WavelengthTable(wavelength, fwhm, _flags(path, table["good"]) if "good" in table else None)
+
+
+def _read_rows(path: Path) -> list[list[str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [row for row in csv.reader(file) if any(map(str.strip, row))]
+    except FileNotFoundError as error:
+        raise SceneError("no such file", path=path, remedy="check --wavelengths-file") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _bad_table(path, f"cannot be read as CSV: {error}") from error
+    if len({len(row) for row in rows}) > 1:
+        raise _bad_table(path, "has lines of different length")
+    return rows
+
+
+def _numbers(path: Path, cells: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    try:
+        numbers = np.array([float(cell) for cell in cells])
+    except ValueError as error:
+        raise _bad_table(path, f"holds something that is not a number: {error}") from error
+    if not np.isfinite(numbers).all():
+        raise _bad_table(path, "holds a number that is not finite")
+    return numbers
+
+
+def _flags(path: Path, cells: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    try:
+        return np.array([_TRUTH[cell.strip().lower()] for cell in cells])
+    except KeyError as error:
+        raise _bad_table(path, f"holds the flag {error}, which is neither 1 nor 0") from error
+
+
+def _bad_table(path: Path, problem: str) -> SceneError:
+    return SceneError(problem, path=path, remedy="give a CSV with the columns wavelength_nm[,fwhm_nm][,good]")
