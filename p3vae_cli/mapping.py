@@ -19,6 +19,7 @@ from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.styles import Categories
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+from p3vae.cli.scenes.masking import masked
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class OutputOptions:
 
     destination: Path | None
     """Folder, or the raster itself if there is one only; None is beside the scene."""
+    mask: Path | None
     run: RunOptions
     on_error: OnError
     show_progress: bool | None
@@ -61,7 +63,8 @@ def map_scenes(
 def _map_scene(
     path: Path, scene_options: SceneOptions, outputs: OutputOptions, plan: Callable[[Scene], Plan]
 ) -> None:
-    with open_scene(path, scene_options) as scene:
+    with open_scene(path, scene_options) as opened:
+        scene = masked(opened, outputs.mask) if outputs.mask else opened
         planned = plan(scene)
         summary = make_products(
             scene,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,102 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with(_SCENE_OPTIONS, wrapper)
 
 
+_IRRADIANCE_OPTIONS = (
+    click.option(
+        "--irradiance",
+        "irradiance_table",
+        type=click.Path(path_type=Path),
+        metavar="CSV",
+        help="Irradiance on flat ground: wavelength_nm,direct,diffuse. Default: clear sky for the scene's sun.",
+    ),
+    click.option(
+        "--aod",
+        type=click.FloatRange(0),
+        default=0.35,
+        show_default=True,
+        help="Aerosol optical depth at 500 nm, for the clear sky.",
+    ),
+    click.option(
+        "--water-vapour",
+        type=click.FloatRange(0),
+        default=1.0,
+        show_default=True,
+        metavar="CM",
+        help="Water vapour column, for the clear sky.",
+    ),
+    click.option(
+        "--albedo",
+        type=click.FloatRange(0, 1),
+        default=0.3,
+        show_default=True,
+        help="Mean reflectance of the surroundings, for the clear sky.",
+    ),
+)
+
+
+def irradiance_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what decides the irradiance; the command gets it as `irradiance`."""
+
+    @functools.wraps(command)
+    def wrapper(
+        *args: Any,
+        irradiance_table: Path | None,
+        aod: float,
+        water_vapour: float,
+        albedo: float,
+        **kwargs: Any,
+    ) -> Any:
+        from p3vae.cli.illumination import IrradianceOptions
+
+        return command(
+            *args, irradiance=IrradianceOptions(irradiance_table, aod, water_vapour, albedo), **kwargs
+        )
+
+    return _with(_IRRADIANCE_OPTIONS, wrapper)
+
+
+model_option = click.option(
+    "-m",
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="MODEL",
+    help="Model file. Default: the shipped one.",
+)
+device_option = click.option(
+    "--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]|mps", help="Where to compute."
+)
+
+
+def _read_config(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
+    """Values of a TOML file become the defaults of the options of the same names."""
+    if path is None:
+        return
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot be read as TOML: {error}", path=path) from error
+    names = {
+        spelling.lstrip("-"): parameter.name
+        for parameter in context.command.params
+        for spelling in parameter.opts
+        if spelling.startswith("--")
+    }
+    unknown = [key for key in values if key not in names]
+    if unknown:
+        raise UsageError(f"sets {unknown[0]!r}, which is no option of {context.info_name}", path=path)
+    context.default_map = {**(context.default_map or {}), **{names[k]: v for k, v in values.items()}}
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    callback=_read_config,
+    is_eager=True,
+    expose_value=False,
+    metavar="TOML",
+    help="Options from a file, by their long names without dashes in front.",
+)
+
 _OUTPUT_OPTIONS = (
     click.option(
         "-o",
@@ -99,6 +196,12 @@ _OUTPUT_OPTIONS = (
         help="Folder for the products (a .tif if there is one map only). Default: beside the scene.",
     ),
     click.option("--overwrite", is_flag=True, help="Replace products that exist."),
+    click.option(
+        "--mask",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Map only where this raster is not zero, or inside these polygons.",
+    ),
     click.option("--bbox", "--bounds", metavar="XMIN,YMIN,XMAX,YMAX", help="Part of the scene to map."),
     click.option("--bbox-crs", metavar="CRS", help="CRS of --bbox. Default: the scene's."),
     click.option("--co", metavar="NAME=VALUE", multiple=True, help="GDAL creation option of the COG driver."),
@@ -125,6 +228,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         output: Path | None,
         overwrite: bool,
+        mask: Path | None,
         bbox: str | None,
         bbox_crs: str | None,
         co: tuple[str, ...],
@@ -147,10 +251,10 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             mem_limit=parse_size(mem_limit) if mem_limit else None,
             creation_options=dict(parse_creation_option(text) for text in co),
         )
-        outputs = OutputOptions(output, run, on_error, progress, quiet, as_json)
+        outputs = OutputOptions(output, mask, run, on_error, progress, quiet, as_json)
         return command(*args, outputs=outputs, **kwargs)
 
-    return _with(_OUTPUT_OPTIONS, wrapper)
+    return _with((config_option, *_OUTPUT_OPTIONS), wrapper)
 
 
 def parse_bbox(text: str) -> tuple[float, float, float, float]:

@@ -16,12 +16,12 @@ import shapely
 from affine import Affine
 from pyogrio.errors import DataLayerError, DataSourceError
 from rasterio import features
-from rasterio.transform import AffineTransformer, GCPTransformer
 from shapely.geometry.base import BaseGeometry
 
 from p3vae.cli.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 
 SUBPIXELS = 4
 """A pixel's share inside a polygon is counted on a lattice of SUBPIXELS x SUBPIXELS points."""
@@ -51,7 +51,7 @@ def vector_labels(path: Path, grid: Grid, class_field: str | None) -> LabelledPi
             remedy="at most 255: is it the right field?",
         )
     ids = {entry.name: entry.id for entry in classes}
-    to_pixels = _to_pixels(grid)
+    to_pixels = PixelCoordinates(grid)
     drawn, impure, outside = [], 0, 0
     for number, (geometry, name) in enumerate(zip(frame.geometry, names, strict=True)):
         if geometry is None or geometry.is_empty or name not in ids:
@@ -105,20 +105,6 @@ def _colour(rows: geopandas.GeoDataFrame) -> str | None:
             value = str(rows[field].iloc[0])
             return value.lower() if _HEX_COLOUR.fullmatch(value) else None
     return None
-
-
-class _to_pixels:  # noqa: N801 - a function with a fitted transform inside
-    """Map coordinates (n, 2) to pixel coordinates (col, row), whole numbers at pixel corners."""
-
-    def __init__(self, grid: Grid) -> None:
-        if grid.transform is not None:
-            self._transformer = AffineTransformer(grid.transform)
-        else:
-            self._transformer = GCPTransformer(list(grid.gcps))
-
-    def __call__(self, coordinates: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        rows, cols = self._transformer.rowcol(coordinates[:, 0], coordinates[:, 1], op=lambda value: value)
-        return np.column_stack([cols, rows])
 
 
 def _covered(geometry: BaseGeometry, grid: Grid) -> tuple[PixelIndices, bool]:

@@ -1,0 +1,56 @@
+"""`p3vae irradiance-map`: how much direct sun each pixel gets, and the scene without that effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from p3vae.cli.options import (
+    device_option,
+    irradiance_options,
+    model_option,
+    output_options,
+    scene_options,
+    scenes_argument,
+)
+
+if TYPE_CHECKING:
+    from p3vae.cli.illumination import IrradianceOptions
+    from p3vae.cli.mapping import OutputOptions
+    from p3vae.cli.scenes import SceneOptions
+
+
+@click.command()
+@scenes_argument
+@model_option
+@click.option("--relight", is_flag=True, help="Also write the reflectance of flat, sunlit ground as a cube.")
+@device_option
+@irradiance_options
+@output_options
+@scene_options
+def irradiance_map(
+    scenes: tuple[str, ...],
+    model: Path | None,
+    relight: bool,
+    device: str,
+    irradiance: IrradianceOptions,
+    outputs: OutputOptions,
+    scene_options: SceneOptions,
+) -> None:
+    """Map the local direct irradiance of each SCENE: sunlit fraction times cosine of incidence, δ·cosΘ.
+
+    1 is a surface facing the unobstructed sun, 0 full shadow.
+    """
+    from p3vae.cli.landcover import irradiance_plan
+    from p3vae.cli.mapping import map_scenes
+    from p3vae.cli.model_files import load_land_cover, model_name
+
+    loaded = load_land_cover(model, device)
+    map_scenes(
+        scenes,
+        scene_options,
+        outputs,
+        lambda scene: irradiance_plan(scene, loaded, irradiance, model_name(model), relight=relight),
+    )

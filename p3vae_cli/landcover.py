@@ -1,0 +1,199 @@
+"""From a land-cover model and a scene to maps: classes, confidence, irradiance, relit reflectance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.illumination import IrradianceOptions, scene_irradiance
+from p3vae.cli.mapping import Plan
+from p3vae.cli.model_files import fit_bands, require_quantity
+from p3vae.cli.products.rasters import MapSpec
+from p3vae.cli.products.styles import Categories, Category, Ramp
+from p3vae.cli.scenes.base import Scene, SpectraTile
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover import ClassLegend, LandCoverModel, Method, Prediction
+
+Array = npt.NDArray[Any]
+
+UNKNOWN = 255
+"""Value of pixels that no class explains."""
+_UNKNOWN_COLOUR = "#3c3c3c"
+
+
+@dataclass(frozen=True)
+class ClassifyOptions:
+    """What `p3vae classify` makes."""
+
+    method: Method = "posterior"
+    probabilities: bool = False
+    unknown: bool = False
+    """Mark pixels whose spectrum the model cannot reconstruct."""
+    irradiance: IrradianceOptions = field(default_factory=IrradianceOptions)
+
+
+def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str) -> Plan:
+    """Land cover, confidence, irradiance and its standard deviation, and what `options` adds."""
+    predict = _Predictor(scene, model, options, model_name)
+
+    def maps(tile: SpectraTile) -> Mapping[str, Array]:
+        prediction = predict(tile)
+        classes = prediction.class_id
+        if options.unknown:
+            classes = np.where(prediction.misfit > 1, np.uint8(UNKNOWN), classes)
+        found: dict[str, Array] = {
+            "landcover": _unpack(classes, tile),
+            "confidence": _unpack(prediction.confidence, tile),
+            "irradiance": _unpack(prediction.irradiance, tile),
+            "irradiance_std": _unpack(prediction.irradiance_std, tile),
+        }
+        if options.probabilities:
+            assert prediction.probabilities is not None
+            found["probabilities"] = np.moveaxis(_unpack(prediction.probabilities, tile), -1, 0)
+        return found
+
+    specs = {"landcover": _land_cover_spec(model.legend, options.unknown), "confidence": _CONFIDENCE}
+    specs |= _IRRADIANCE
+    if options.probabilities:
+        specs["probabilities"] = _probabilities_spec(model.legend)
+    return Plan(maps, specs, model.digest, predict.settings | {"unknown": options.unknown})
+
+
+def irradiance_plan(
+    scene: Scene, model: LandCoverModel, irradiance: IrradianceOptions, model_name: str, *, relight: bool
+) -> Plan:
+    """The irradiance δ·cosΘ and its standard deviation; with `relight` also the cube under flat, full sun."""
+    predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
+    good = np.flatnonzero(scene.bands.good)
+
+    def maps(tile: SpectraTile) -> Mapping[str, Array]:
+        prediction = predict(tile)
+        found: dict[str, Array] = {
+            "irradiance": _unpack(prediction.irradiance, tile),
+            "irradiance_std": _unpack(prediction.irradiance_std, tile),
+        }
+        if relight:
+            relit = relight_spectra(
+                tile.values[tile.valid][:, good], prediction.irradiance, prediction.sky, at_scene
+            )
+            found["relit"] = np.moveaxis(_unpack(relit, tile), -1, 0)
+        return found
+
+    specs = dict(_IRRADIANCE)
+    if relight:
+        from p3vae.physics.irradiance import relight_spectra
+
+        at_scene = scene_irradiance(scene, scene.bands.select(good), irradiance)
+        specs["relit"] = _relit_spec(scene)
+    return Plan(maps, specs, model.digest, predict.settings | {"relight": relight})
+
+
+class _Predictor:
+    """A model brought to a scene: its bands and its sun."""
+
+    def __init__(
+        self, scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str
+    ) -> None:
+        require_quantity(scene, "reflectance", "a land-cover model")
+        self._model, self._options = model, options
+        self._adapter = fit_bands(scene, model.bands, model_name)
+        self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "method": self._options.method,
+            "bands": "matched" if self._adapter.is_exact else "resampled",
+            "sun_zenith_deg": self._irradiance.sun_zenith_deg,
+            "irradiance": str(self._options.irradiance.table or "clear sky (SPECTRL2)"),
+        }
+
+    def __call__(self, tile: SpectraTile) -> Prediction:
+        return self._model.predict(
+            self._adapter(tile.values[tile.valid]),
+            self._irradiance,
+            method=self._options.method,
+            want_probabilities=self._options.probabilities,
+        )
+
+
+def _unpack(values: Array, tile: SpectraTile) -> Array:
+    """Values of the valid pixels, (valid, ...), laid out as (rows, cols, ...)."""
+    full = np.zeros((*tile.valid.shape, *values.shape[1:]), values.dtype)
+    full[tile.valid] = values
+    return full
+
+
+_CONFIDENCE = MapSpec(
+    suffix="confidence",
+    description="probability of the mapped class",
+    unit="1",
+    style=Ramp(minimum=0.0, maximum=1.0, colormap="viridis"),
+)
+_IRRADIANCE = {
+    "irradiance": MapSpec(
+        suffix="irradiance",
+        description="local direct irradiance, sunlit fraction x cosine of incidence (δ·cosΘ)",
+        unit="1",
+        style=Ramp(minimum=0.0, maximum=1.0, colormap="inferno"),
+    ),
+    "irradiance_std": MapSpec(
+        suffix="irradiance_std",
+        description="posterior standard deviation of the local direct irradiance (δ·cosΘ)",
+        unit="1",
+        style=Ramp(minimum=0.0, maximum=0.3, colormap="cividis"),
+    ),
+}
+
+
+def hex_colour(rgb: tuple[int, int, int]) -> str:
+    """(200, 30, 30) as #c81e1e."""
+    return "#{:02x}{:02x}{:02x}".format(*rgb)
+
+
+def _land_cover_spec(legend: ClassLegend, unknown: bool) -> MapSpec:
+    items = [
+        Category(id_, name, hex_colour(colour))
+        for id_, name, colour in zip(legend.ids, legend.names, legend.colours, strict=True)
+    ]
+    if unknown:
+        items.append(Category(UNKNOWN, "unknown", _UNKNOWN_COLOUR))
+    return MapSpec(
+        suffix="landcover",
+        description="land cover",
+        dtype="uint8",
+        nodata=0,
+        style=Categories(tuple(items)),
+    )
+
+
+def _probabilities_spec(legend: ClassLegend) -> MapSpec:
+    return MapSpec(
+        suffix="probabilities",
+        description="class probabilities",
+        unit="1",
+        style=Ramp(minimum=0.0, maximum=1.0, colormap="viridis"),
+        band_descriptions=legend.names,
+        band_tags=tuple({"color": hex_colour(colour)} for colour in legend.colours),
+    )
+
+
+def _relit_spec(scene: Scene) -> MapSpec:
+    bands = scene.bands.select(scene.bands.good)
+    return MapSpec(
+        suffix="relit",
+        description="reflectance on flat, sunlit ground",
+        unit="1",
+        style=Ramp(minimum=0.0, colormap="gray"),
+        band_descriptions=tuple(f"{centre:.2f} nm" for centre in bands.wavelength_nm),
+        band_tags=tuple(
+            {"wavelength": repr(float(centre)), "wavelength_units": "nm", "fwhm": repr(float(width))}
+            for centre, width in zip(bands.wavelength_nm, bands.fwhm_nm, strict=True)
+        ),
+    )
