@@ -11,21 +11,12 @@ import click
 LAYOUTS = ("geotiff", "envi", "prisma-l2d", "prisma-l1")
 
 
-class Size(click.ParamType[tuple[int, int]]):
-    """ROWSxCOLS, or one number for a square."""
-
-    name = "ROWSxCOLS"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """Rows and columns."""
-        if isinstance(value, tuple):
-            return value
-        parts = str(value).lower().split("x")
-        if len(parts) not in (1, 2) or not all(part.isdecimal() for part in parts):
-            self.fail(f"{value!r} is not ROWSxCOLS, for example 200x300", param, ctx)
-        return int(parts[0]), int(parts[-1])
+def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, int]:
+    """ROWSxCOLS, or one number for a square, as rows and columns."""
+    parts = text.lower().split("x")
+    if len(parts) not in (1, 2) or not all(part.isdecimal() for part in parts):
+        raise click.BadParameter(f"{text!r} is not ROWSxCOLS, for example 200x300")
+    return int(parts[0]), int(parts[-1])
 
 
 @click.command()
@@ -36,7 +27,12 @@ class Size(click.ParamType[tuple[int, int]]):
     "--layout", type=click.Choice(LAYOUTS), help="Product to imitate [default: by the file's name]."
 )
 @click.option(
-    "--size", type=Size(), default="160x160", show_default=True, help="Size of the scene in pixels."
+    "--size",
+    callback=_parse_size,
+    default="160x160",
+    metavar="ROWSxCOLS",
+    show_default=True,
+    help="Size of the scene in pixels.",
 )
 @click.option(
     "--pixel-size", type=click.FloatRange(0, min_open=True), metavar="M", help="[default: 1, PRISMA 30]"

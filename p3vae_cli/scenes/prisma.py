@@ -141,6 +141,7 @@ def _product(path: Path, file: h5py.File, release: Callable[[], None]) -> Produc
         grid = swath_grid(path, file, height=shape[2], width=shape[0], geolocation=geolocation)
     centre, fwhm, good = _band_lists(file, detectors)
     is_swath = level != "2D"
+    calibration = file if "KDP_AUX" in file else swath  # at the root in the files known to us
     return Product(
         path=path,
         name="PRISMA",
@@ -156,8 +157,8 @@ def _product(path: Path, file: h5py.File, release: Callable[[], None]) -> Produc
         detector=np.concatenate(
             [np.full(one.cube.shape[1], one.name == "Swir", np.intp) for one in detectors]
         ),
-        column_wavelength_nm=column_table(swath, "Cw", detectors, centre, centre),
-        column_fwhm_nm=column_table(swath, "Fwhm", detectors, centre, fwhm),
+        column_wavelength_nm=column_table(calibration, "Cw", detectors, centre, centre),
+        column_fwhm_nm=column_table(calibration, "Fwhm", detectors, centre, fwhm),
         geolocator=geolocation.swath_window if is_swath and geolocation is not None else None,
     )
 

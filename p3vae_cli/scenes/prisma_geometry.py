@@ -90,7 +90,7 @@ def map_grid(path: Path, file: h5py.File, height: int, width: int, geolocation: 
 
 
 def column_table(
-    swath: h5py.Group,
+    calibration: h5py.Group,
     kind: str,
     detectors: Sequence[CubeOfDetector],
     centre_nm: FloatArray,
@@ -103,8 +103,8 @@ def column_table(
     """
     tables = []
     for one in detectors:
-        centres = swath.get(f"KDP_AUX/Cw_{one.name}_Matrix")
-        wanted = swath.get(f"KDP_AUX/{kind}_{one.name}_Matrix")
+        centres = calibration.get(f"KDP_AUX/Cw_{one.name}_Matrix")
+        wanted = calibration.get(f"KDP_AUX/{kind}_{one.name}_Matrix")
         if centres is None or wanted is None:
             return None
         bands = slice(one.first_band, one.stop_band)
