@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichBar
 from rich.text import Text
 
+_UNFOLDED = 500
+
 
 def stdout() -> Console:
-    """Where results go."""
-    return Console()
+    """Where results go; lines are not folded when a program reads them."""
+    return Console(width=None if sys.stdout.isatty() else _UNFOLDED)
 
 
 def stderr() -> Console:

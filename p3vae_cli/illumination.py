@@ -63,7 +63,8 @@ def _from_table(path: Path, bands: Bands, zenith: float) -> SpectralIrradiance:
     if len(rows) < 2:
         raise UsageError("holds fewer than two wavelengths", path=path)
     try:
-        table = SpectralIrradiance(*rows[np.argsort(rows[:, 0])].T, sun_zenith_deg=zenith)
+        wavelength, direct, diffuse = rows[np.argsort(rows[:, 0])].T
+        table = SpectralIrradiance(wavelength, direct, diffuse, zenith)
         return table.at(bands)
     except BandCoverageError as error:
         raise UsageError(str(error), path=path, remedy="the table must reach over all bands") from error

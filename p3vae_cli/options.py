@@ -97,7 +97,7 @@ _IRRADIANCE_OPTIONS = (
         "irradiance_table",
         type=click.Path(path_type=Path),
         metavar="CSV",
-        help="Irradiance on flat ground: wavelength_nm,direct,diffuse. Default: clear sky for the scene's sun.",
+        help="Irradiance on flat ground: wavelength_nm,direct,diffuse. Default: clear sky.",
     ),
     click.option(
         "--aod",

@@ -35,7 +35,7 @@ def draw_samples(
     rng = np.random.default_rng(seed)
     chosen = _subset(pixels, _balanced(pixels, per_class, rng))
     spectra, valid = _read_pixels(scene, chosen.row, chosen.col)
-    if not valid.any():
+    if len(valid) and not valid.any():
         raise LabelError(
             "every labelled pixel is nodata in the scene",
             path=scene.path,
@@ -68,7 +68,7 @@ def _balanced(pixels: LabelledPixels, per_class: int, rng: np.random.Generator) 
             inside = pixels.group[members] == group
             turn[inside] = np.arange(inside.sum())
         chosen.append(members[np.argsort(turn, kind="stable")][:per_class])
-    return np.sort(np.concatenate(chosen))
+    return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
 
 
 def _tiles(scene: Scene) -> Iterator[Window]:

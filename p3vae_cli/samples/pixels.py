@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.errors import LabelError
+
 MAX_CLASSES = 255
 """Land cover is written as uint8 with 0 for nodata."""
 
@@ -35,3 +37,13 @@ class LabelledPixels:
     """In ascending order of id."""
     notes: tuple[str, ...] = ()
     """What the user should know: pixels dropped, polygons outside, ..."""
+
+    @classmethod
+    def none(cls) -> LabelledPixels:
+        """No pixel at all."""
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, ())
+
+
+class NoLabelOnSceneError(LabelError):
+    """Labels that lie elsewhere."""

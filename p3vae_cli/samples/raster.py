@@ -14,7 +14,7 @@ from rasterio.vrt import WarpedVRT
 from scipy import ndimage
 
 from p3vae.cli.errors import LabelError
-from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels
+from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.scenes.base import Grid
 
 _SAME_GRID_TOLERANCE = 1e-3
@@ -86,7 +86,7 @@ def _same_place(source: rasterio.DatasetReader, grid: Grid) -> bool:
 
 def _require_ids(ids: list[int], path: Path) -> None:
     if not ids:
-        raise LabelError(
+        raise NoLabelOnSceneError(
             "no labelled pixel falls on the scene", path=path, remedy="0 and nodata count as unlabelled"
         )
     if ids[0] < 0 or ids[-1] > MAX_CLASSES:

@@ -19,7 +19,7 @@ from rasterio import features
 from shapely.geometry.base import BaseGeometry
 
 from p3vae.cli.errors import LabelError
-from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels
+from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.scenes.base import Grid
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 
@@ -61,7 +61,7 @@ def vector_labels(path: Path, grid: Grid, class_field: str | None) -> LabelledPi
         impure += len(rows) > 0 and not pure
         drawn.append((rows, cols, np.full(len(rows), ids[name]), np.full(len(rows), number)))
     if not any(len(rows) for rows, *_ in drawn):
-        raise LabelError(
+        raise NoLabelOnSceneError(
             "no label falls on the scene", path=path, remedy="check the extents and the CRS of both files"
         )
     row, col, class_id, group = (np.concatenate(parts) for parts in zip(*drawn, strict=True))

@@ -1,0 +1,107 @@
+"""`p3vae train`: a land-cover model from scenes and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from p3vae.cli.options import (
+    config_option,
+    device_option,
+    irradiance_options,
+    scene_options,
+    scenes_argument,
+)
+
+if TYPE_CHECKING:
+    from p3vae.cli.illumination import IrradianceOptions
+    from p3vae.cli.scenes import SceneOptions
+
+
+@click.command()
+@scenes_argument
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Polygons or points (any OGR format), or a raster of class ids.",
+)
+@click.option("--class-field", metavar="NAME", help='Attribute that names the class. Default: "class".')
+@click.option(
+    "--class-names", metavar="A,B,...", default="", help="Names of a label raster's values, ascending."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="MODEL",
+    help="Model file to write.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="Our settings, or the model as published.",
+)
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the data. Default: the preset's.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same model.")
+@click.option("--no-physics", is_flag=True, help="Leave the physics layer out (the twin for comparison).")
+@click.option("--no-stop-gradient", is_flag=True, help="Let unlabelled pixels change the latent spectra.")
+@click.option(
+    "--samples-per-class",
+    type=click.IntRange(2),
+    default=2000,
+    show_default=True,
+    help="Labelled pixels drawn per class, at most.",
+)
+@click.option(
+    "--unlabelled", type=click.IntRange(0), default=20_000, show_default=True, help="Unlabelled pixels drawn."
+)
+@click.option("--resume", is_flag=True, help="Go on with an unfinished training of the same output.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing model.")
+@click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal.")
+@device_option
+@config_option
+@irradiance_options
+@scene_options
+def train(
+    scenes: tuple[str, ...],
+    class_names: str,
+    preset: Any,
+    epochs: int | None,
+    seed: int,
+    no_physics: bool,
+    no_stop_gradient: bool,
+    progress: bool | None,
+    irradiance: IrradianceOptions,
+    scene_options: SceneOptions,
+    **request: Any,
+) -> None:
+    """Train a land-cover model on each SCENE with labels that cover a little of it.
+
+    The unlabelled rest of the scene takes part. Validation keeps whole polygons aside.
+    """
+    from p3vae.cli.batch import expand_scenes
+    from p3vae.cli.training_report import report
+    from p3vae.cli.training_run import TrainingRequest
+    from p3vae.cli.training_run import train as run
+    from p3vae.models.landcover import TrainingSettings
+
+    settings = TrainingSettings(
+        preset=preset, epochs=epochs, seed=seed, physics=not no_physics, stop_gradient=not no_stop_gradient
+    )
+    names = tuple(name.strip() for name in class_names.split(",") if name.strip())
+    asked = TrainingRequest(
+        scenes=tuple(expand_scenes(scenes)),
+        settings=settings,
+        class_names=names,
+        irradiance=irradiance,
+        show_progress=progress,
+        **request,
+    )
+    report(run(asked, scene_options), asked.output)
