@@ -6,6 +6,7 @@ import io
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -71,7 +72,7 @@ class Hdf5Archive:
                     member = _only_member(path, archive, suffix)
                     self.member_name = PurePosixPath(member.filename).name
                     self.file = self._open(path, archive, member)
-            except (zipfile.BadZipFile, NotImplementedError) as error:
+            except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
                 self.close()
                 raise SceneError(
                     f"is a damaged zip: {error}", path=path, remedy="download it again"

@@ -121,7 +121,7 @@ def prisma(
 
 
 def _prisma_attributes(
-    file: h5py.File, level: str, offset: float, low: float, high: float, text: type
+    file: h5py.File, level: str, *, offset: float, low: float, high: float, text: type
 ) -> None:
     for name, centre, fwhm, pad in (("Vnir", VNIR, VNIR_FWHM, VNIR_PAD), ("Swir", SWIR, SWIR_FWHM, SWIR_PAD)):
         file.attrs[f"List_Cw_{name}"] = _filed(centre, *pad)
@@ -161,13 +161,13 @@ def zipped(path: Path, compression: int, member: str | None = None) -> Path:
     """The zip archive PRISMA is delivered in."""
     archive = path.with_suffix(".zip")
     with zipfile.ZipFile(archive, "w", compression) as target:
-        target.write(path, member or path.name)
+        target.writestr(zipfile.ZipInfo(member or path.name), path.read_bytes(), compression)
     path.unlink()
     return archive
 
 
 def enmap(
-    folder: Path, level: str, counts: np.ndarray, centre: np.ndarray, gain: float, offset: float
+    folder: Path, level: str, counts: np.ndarray, centre: np.ndarray, *, gain: float, offset: float
 ) -> Path:
     """EnMAP image and metadata; counts (rows, cols, bands) as filed. Returns the path of the image."""
     stem = ENMAP.format(level=level)
