@@ -61,7 +61,7 @@ def sky_view(
     """
     norm = np.sqrt(1 + slope_east**2 + slope_north**2)
     total = np.zeros(height_m.shape, dtype=np.float32)
-    distances = np.unique(np.geomspace(1, max(reach, 1), 20).round().astype(int))
+    distances = np.unique(np.geomspace(1, reach, 1 + int(16 * np.log(reach))).round().astype(int))
     for azimuth_deg in np.arange(azimuths) * 360.0 / azimuths:
         azimuth = np.radians(azimuth_deg)
         own_rise = (slope_east * np.sin(azimuth) + slope_north * np.cos(azimuth)).astype(np.float32)
