@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from p3vae.cli.errors import UsageError
+from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.pipeline import NoProgress, PixelFunction, Progress, run, stop_on_signals
 from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
 from p3vae.cli.products.manifest import Provenance, manifest_document
@@ -115,6 +115,12 @@ def make_products(
         valid = run(scene, tiles, function, sinks, progress=progress, in_flight=options.in_flight)
         if options.to_utm and grid.transform is None:
             sinks = maker.resampled(sinks, utm_grid(grid, options.pixel_size))
+        if not valid:
+            raise SceneError(
+                "no pixel has a valid value in every good band",
+                path=scene.path,
+                remedy="check --nodata, --bad-bands, --bbox and --mask",
+            )
         for sink in sinks.values():
             sink.finish()
         seconds = time.monotonic() - started
