@@ -204,6 +204,16 @@ _OUTPUT_OPTIONS = (
     ),
     click.option("--bbox", "--bounds", metavar="XMIN,YMIN,XMAX,YMAX", help="Part of the scene to map."),
     click.option("--bbox-crs", metavar="CRS", help="CRS of --bbox. Default: the scene's."),
+    click.option(
+        "--grid",
+        type=click.Choice(["scene", "utm"]),
+        default="scene",
+        show_default=True,
+        help="Grid of a swath's products: the detector's, with control points, or UTM.",
+    ),
+    click.option(
+        "--pixel-size", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Of --grid utm."
+    ),
     click.option("--co", metavar="NAME=VALUE", multiple=True, help="GDAL creation option of the COG driver."),
     click.option("--tile-size", type=click.IntRange(1), metavar="PIXELS", help="Side of a tile."),
     click.option("--mem-limit", metavar="SIZE", help='Memory a run may use, e.g. "600MB" or "2GB".'),
@@ -231,6 +241,8 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         mask: Path | None,
         bbox: str | None,
         bbox_crs: str | None,
+        grid: str,
+        pixel_size: float | None,
         co: tuple[str, ...],
         tile_size: int | None,
         mem_limit: str | None,
@@ -249,6 +261,8 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             bbox_crs=bbox_crs,
             tile_size=tile_size,
             mem_limit=parse_size(mem_limit) if mem_limit else None,
+            to_utm=grid == "utm",
+            pixel_size=pixel_size,
             creation_options=dict(parse_creation_option(text) for text in co),
         )
         outputs = OutputOptions(output, mask, run, on_error, progress, quiet, as_json)
