@@ -168,8 +168,8 @@ def _relief(x: Field, y: Field, rng: np.random.Generator) -> tuple[Field, Field,
 
 def _street_axes(town: _Builder) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Positions of the streets along u and v, covering the whole turned field."""
-    reach = float(np.hypot(town.rows, town.cols))
-    count = int(np.ceil(2 * reach / (0.85 * town.block_size))) + 2
+    reach = float(np.hypot(town.rows, town.cols)) + 2 * town.block_size
+    count = int(np.ceil(2 * reach / (0.85 * town.block_size)))
     axes = [-reach + np.cumsum(town.rng.uniform(0.85, 1.15, count)) * town.block_size for _ in range(2)]
     return axes[0], axes[1]
 
