@@ -101,7 +101,7 @@ def make_products(
     options, provenance = options or RunOptions(), provenance or Provenance()
     progress = progress or NoProgress()
     folder, names, manifest = product_names(scene, list(specs.values()), destination)
-    staging = Staging(folder, [*names, manifest], overwrite=options.overwrite)
+    staging = Staging(folder, names, overwrite=options.overwrite)
     area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
     with stop_on_signals(), gdal_environment(), staging, ExitStack() as cleanup:
@@ -126,7 +126,13 @@ def make_products(
         seconds = time.monotonic() - started
         staged = {staging.path(sink.name): sink for sink in sinks.values()}
         document = manifest_document(
-            scene, provenance, staged, pixels=area.pixels, valid_pixels=valid, seconds=seconds
+            scene,
+            provenance,
+            staged,
+            earlier=folder / manifest,
+            pixels=area.pixels,
+            valid_pixels=valid,
+            seconds=seconds,
         )
         with writing(folder / manifest):
             staging.path(manifest).write_bytes(document)

@@ -53,11 +53,15 @@ def manifest_document(
     provenance: Provenance,
     products: Mapping[Path, RasterSink],
     *,
+    earlier: Path,
     pixels: int,
     valid_pixels: int,
     seconds: float,
 ) -> bytes:
-    """The JSON text of a manifest; `products` maps finished files (still staged) to their sinks."""
+    """The JSON text of a manifest; `products` maps finished files (still staged) to their sinks.
+
+    What the manifest `earlier` tells of products that this run does not replace is kept.
+    """
     record = {
         "p3vae_version": provenance.version,
         "command": provenance.command,
@@ -69,8 +73,25 @@ def manifest_document(
         "valid_pixels": valid_pixels,
         "seconds": round(seconds, 3),
         "products": [_product_record(path, sink) for path, sink in products.items()],
+        "earlier_runs": _earlier_runs(earlier, replaced={path.name for path in products}),
     }
     return json.dumps(finite(record), indent=2, ensure_ascii=False, default=str).encode() + b"\n"
+
+
+def _earlier_runs(manifest: Path, replaced: set[str]) -> list[dict[str, Any]]:
+    """Records of runs by other commands on the same scene whose products are still there."""
+    try:
+        latest = json.loads(manifest.read_text())
+        runs = [*latest.pop("earlier_runs", []), latest]
+        for run in runs:
+            run["products"] = [
+                product
+                for product in run["products"]
+                if product["file"] not in replaced and (manifest.parent / Path(product["file"]).name).exists()
+            ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []  # none, or not one of ours
+    return [run for run in runs if run["products"]]
 
 
 def _scene_record(scene: Scene) -> dict[str, Any]:

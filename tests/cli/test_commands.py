@@ -87,6 +87,20 @@ def test_an_existing_product_is_an_error_before_any_work(scene, tmp_path):
     assert run("brightness", scene, "-o", out, "--overwrite").exit_code == 0
 
 
+def test_a_second_run_keeps_the_record_of_other_products(scene, tmp_path):
+    out = tmp_path / "out"
+    assert run("brightness", scene, "-o", out).exit_code == 0
+    (out / "town_brightness.tif").rename(out / "town_other.tif")
+    manifest = json.loads((out / "town_p3vae.json").read_text())
+    manifest["products"][0]["file"] = "town_other.tif"
+    (out / "town_p3vae.json").write_text(json.dumps(manifest))
+    for _ in range(2):
+        assert run("brightness", scene, "-o", out, "--overwrite").exit_code == 0
+    manifest = json.loads((out / "town_p3vae.json").read_text())
+    assert [product["file"] for product in manifest["products"]] == ["town_brightness.tif"]
+    assert [run["products"][0]["file"] for run in manifest["earlier_runs"]] == ["town_other.tif"]
+
+
 def test_bbox_gives_the_window_of_the_scenes_grid(scene, tmp_path):
     with rasterio.open(scene) as source:
         x0, y0 = source.transform @ (3, 6)
