@@ -254,6 +254,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from p3vae.cli.mapping import OutputOptions
         from p3vae.cli.products.make import RunOptions
+        from p3vae.cli.products.rasters import parse_creation_options
 
         run = RunOptions(
             overwrite=overwrite,
@@ -263,7 +264,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             mem_limit=parse_size(mem_limit) if mem_limit else None,
             to_utm=grid == "utm",
             pixel_size=pixel_size,
-            creation_options=dict(parse_creation_option(text) for text in co),
+            creation_options=parse_creation_options(co),
         )
         outputs = OutputOptions(output, mask, run, on_error, progress, quiet, as_json)
         return command(*args, outputs=outputs, **kwargs)
@@ -286,14 +287,6 @@ def parse_size(text: str) -> int:
     if match is None:
         raise UsageError(f"--mem-limit {text!r} is not a size", remedy='for example "600MB" or "2GB"')
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or "m"))
-
-
-def parse_creation_option(text: str) -> tuple[str, str]:
-    """A GDAL creation option from "NAME=VALUE"."""
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise UsageError(f"--co {text!r} is not NAME=VALUE", remedy="for example --co COMPRESS=ZSTD")
-    return name.upper(), value
 
 
 def _with(options: tuple[Callable[..., Any], ...], command: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rasterio.warp import transform as transform_points
 
 from p3vae.cli.brightness import brightness_function, brightness_specs
-from p3vae.cli.errors import UsageError
+from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.products.make import RunOptions, make_products
 from p3vae.cli.products.manifest import Provenance, sha256
 from p3vae.cli.products.rasters import MapSpec, class_map, parse_creation_options
@@ -236,13 +236,11 @@ def test_another_gdal_reads_category_names(tmp_path):
     assert "2: bright" in said
 
 
-def test_a_scene_without_valid_pixels_still_gives_a_product(tmp_path):
+def test_a_scene_without_valid_pixels_is_refused_and_leaves_nothing(tmp_path):
     cube = np.full((20, 30, 3), np.nan, np.float32)
-    summary = make(memory_scene(cube), tmp_path)
-    assert summary.valid_pixels == 0
-    assert not read(summary.paths[0]).any()
-    assert np.isnan(read(summary.paths[1])).all()
-    assert json.loads(summary.manifest.read_text())["products"][1]["statistics"][0]["mean"] is None
+    with pytest.raises(SceneError, match="no pixel has a valid value"):
+        make(memory_scene(cube), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_brightness_leaves_bad_bands_out(tmp_path):
