@@ -25,7 +25,8 @@ def brightness_function(scene: Scene) -> PixelFunction:
     def brightness(tile: SpectraTile) -> dict[str, npt.NDArray[Any]]:
         # Bad bands are NaN, and NaN times a zero weight is NaN: they must be left out, not weighted.
         values = tile.values if everything else tile.values[..., good]
-        return {"brightness": values @ weights[good]}
+        flat = values.reshape(-1, values.shape[-1])
+        return {"brightness": (flat @ weights[good]).reshape(values.shape[:2])}
 
     return brightness
 

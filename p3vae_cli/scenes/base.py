@@ -87,7 +87,11 @@ class SpectraTile:
     """The spectra of one window, in physical units."""
 
     values: npt.NDArray[np.float32]
-    """(rows, cols, bands): reflectance [1] or radiance [W m-2 sr-1 um-1]; NaN where invalid."""
+    """(rows, cols, bands): reflectance [1] or radiance [W m-2 sr-1 um-1]; NaN where invalid.
+
+    In memory the axes lie as in the file, often with bands first: prefer matrix products and
+    reductions, which do not mind, and copy only what needs spectra side by side.
+    """
     valid: npt.NDArray[np.bool_]
     """(rows, cols): True where every good band holds a finite value."""
     window: Window

@@ -72,7 +72,7 @@ class PrismaCube:
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
         """See `CubeReader`. In L1 a count of 0 is dark, unless all bands hold 0; in L2 it is missing."""
-        values = np.full((window.rows, window.cols, len(bands)), np.nan, dtype=np.float32)
+        values = self._unknown(window, len(bands))
         lit = np.zeros(values.shape[:2], dtype=bool)
         if lit.size == 0:
             return values
@@ -89,6 +89,12 @@ class PrismaCube:
         """See `CubeReader`."""
         self._release()
 
+    def _unknown(self, window: Window, bands: int) -> npt.NDArray[np.float32]:
+        """NaN everywhere, as (rows, cols, bands) in the order in which the file stores them."""
+        if self._mapped:
+            return np.full((window.rows, bands, window.cols), np.nan, np.float32).transpose(0, 2, 1)
+        return np.full((window.cols, bands, window.rows), np.nan, np.float32).transpose(2, 0, 1)
+
     def _fill(
         self, target: npt.NDArray[np.float32], detector: Detector, window: Window, bands: BandIndex
     ) -> npt.NDArray[np.bool_]:
@@ -96,7 +102,7 @@ class PrismaCube:
         gain, offset = np.full(len(bands), detector.gain), np.full(len(bands), detector.offset)
         to_physical(raw, gain.astype(np.float32), offset.astype(np.float32), self._missing, out=target)
         if detector.errors is not None:
-            target[self._oriented(detector.errors, window, bands) != 0] = np.nan
+            np.copyto(target, np.nan, where=self._oriented(detector.errors, window, bands) != 0)
         return np.asarray(raw.any(axis=-1))
 
     def _oriented(self, dataset: h5py.Dataset, window: Window, bands: BandIndex) -> npt.NDArray[np.generic]:
