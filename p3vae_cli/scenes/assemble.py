@@ -24,9 +24,21 @@ from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
 from p3vae.cli.tiling import Window
 from p3vae.physics.spectral_response import Bands
 
-_SAMPLES_PER_SIDE = 5
+# Where samples are taken, as fractions of height and width: far apart from the start.
+_SAMPLE_PLACES = (
+    (0.5, 0.5),
+    (0.25, 0.3),
+    (0.75, 0.7),
+    (0.3, 0.75),
+    (0.7, 0.25),
+    (0.5, 0.9),
+    (0.5, 0.1),
+    (0.1, 0.5),
+    (0.9, 0.5),
+)
+_ENOUGH_SAMPLES = 3
 _SAMPLE_PIXELS = 16
-_MOSTLY = 0.5
+_NEARLY_ALL = 0.9
 _TYPICAL_REFLECTANCE_LIMIT = 2.0
 
 
@@ -123,7 +135,7 @@ def _bands(
     if product.fwhm_nm is not None and len(product.fwhm_nm) == len(product.good):
         given = product.fwhm_nm[order]
         fwhm = np.where(np.isfinite(given) & (given > 0), given, fwhm)
-    good = product.good[order] & ~_mostly_missing(samples)
+    good = product.good[order] & ~_missing(samples)
     for low, high in options.bad_bands:
         good &= (wavelength < low) | (wavelength > high)
     if not good.any():
@@ -136,29 +148,31 @@ def _bands(
 
 
 def _samples(product: Product, order: BandIndex) -> npt.NDArray[np.float32]:
-    """Spectra of the pixels, in windows spread over the scene, that hold any value: (pixels, bands)."""
+    """Spectra of the pixels, in windows spread over the scene, that hold any value: (pixels, bands).
+
+    A few windows do when every band is seen in them; each may cost a whole block of the file.
+    """
     grid = product.grid
     rows, cols = min(grid.height, _SAMPLE_PIXELS), min(grid.width, _SAMPLE_PIXELS)
-    tops = np.unique(np.linspace(0, grid.height - rows, _SAMPLES_PER_SIDE).astype(int))
-    lefts = np.unique(np.linspace(0, grid.width - cols, _SAMPLES_PER_SIDE).astype(int))
-    with reading(product.path):
-        tiles = [
-            product.reader.read(Window(int(top), int(left), rows, cols), order)[::2, ::2].reshape(
-                -1, len(order)
-            )
-            for top in tops
-            for left in lefts
-        ]
-    spectra = np.concatenate(tiles)
-    return spectra[np.isfinite(spectra).any(axis=1)]
+    spectra = np.empty((0, len(order)), dtype=np.float32)
+    filled = 0
+    for down, right in _SAMPLE_PLACES:
+        window = Window(int(down * (grid.height - rows)), int(right * (grid.width - cols)), rows, cols)
+        with reading(product.path):
+            seen = product.reader.read(window, order).reshape(-1, len(order))
+        seen = seen[np.isfinite(seen).any(axis=1)]
+        filled += len(seen) > 0
+        spectra = np.concatenate([spectra, seen])
+        if filled >= _ENOUGH_SAMPLES and not _missing(spectra).any():
+            break
+    return spectra
 
 
-def _mostly_missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Bands missing in most pixels that are otherwise there, e.g. the water-vapour bands of EnMAP."""
+def _missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Bands missing in nearly all pixels that are otherwise there, e.g. the water-vapour bands of EnMAP."""
     if len(samples) == 0:
         return np.zeros(samples.shape[1], dtype=bool)
-    missing: npt.NDArray[np.bool_] = np.isnan(samples).mean(axis=0) > _MOSTLY
-    return missing
+    return np.asarray(np.isnan(samples).mean(axis=0) > _NEARLY_ALL)
 
 
 def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32]) -> None:

@@ -95,6 +95,12 @@ class PrismaCube:
             return np.full((window.rows, bands, window.cols), np.nan, np.float32).transpose(0, 2, 1)
         return np.full((window.cols, bands, window.rows), np.nan, np.float32).transpose(2, 0, 1)
 
+    def _empty(self, window: Window, bands: int) -> npt.NDArray[np.float32]:
+        """(rows, cols, bands), in memory as the file has it."""
+        if self._mapped:
+            return np.empty((window.rows, bands, window.cols), dtype=np.float32).transpose(0, 2, 1)
+        return np.empty((window.cols, bands, window.rows), dtype=np.float32).transpose(2, 0, 1)
+
     def _fill(
         self, target: npt.NDArray[np.float32], detector: Detector, window: Window, bands: BandIndex
     ) -> npt.NDArray[np.bool_]:

@@ -46,26 +46,28 @@ def grid_of(source: rasterio.DatasetReader) -> Grid:
 
 
 def to_physical(
-    raw: npt.NDArray[np.generic],
+    raw: npt.NDArray[Any],
     gain: npt.NDArray[np.float32],
     offset: npt.NDArray[np.float32],
     missing: float | None,
     out: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """raw * gain + offset as a (rows, cols, bands) array; NaN where missing or infinite.
+    """raw * gain + offset, (rows, cols, bands); NaN where missing or infinite.
 
-    `raw` is any (rows, cols, bands) view. The result keeps its order in memory, because turning a
-    band-sequential cube round costs ten times more than scaling it, and matrix products need no turn.
+    `raw` is any (rows, cols, bands) view. The result keeps its order in memory and is made one slice of
+    its slowest axis at a time, because transposing costs more than everything else done to a value.
     """
-    values = np.empty_like(raw, dtype=np.float32) if out is None else out
-    is_float, shifted = raw.dtype.kind == "f", bool(offset.any())
-    absent = _same_type(missing, raw.dtype)
-    axis = int(np.argmax(np.abs(raw.strides)))
-    slabs = zip(np.moveaxis(raw, axis, 0), np.moveaxis(values, axis, 0), strict=True)
-    for index, (source, target) in enumerate(slabs):
-        np.multiply(source, gain[index] if axis == 2 else gain, out=target, casting="unsafe")
+    values = np.empty_like(raw, dtype=np.float32, subok=False) if out is None else out
+    storage = sorted(range(raw.ndim), key=lambda axis: -abs(raw.strides[axis]))
+    absent, is_float, shifted = _same_type(missing, raw.dtype), raw.dtype.kind == "f", bool(offset.any())
+    slices = (
+        array.transpose(storage)
+        for array in (raw, values, np.broadcast_to(gain, raw.shape), np.broadcast_to(offset, raw.shape))
+    )
+    for source, target, factor, shift in zip(*slices, strict=True):
+        np.multiply(source, factor, out=target, casting="unsafe")
         if shifted:
-            np.add(target, offset[index] if axis == 2 else offset, out=target)
+            np.add(target, shift, out=target)
         if absent is not None:
             np.copyto(target, np.nan, where=source == absent)
         if is_float:
