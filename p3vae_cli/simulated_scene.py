@@ -82,6 +82,8 @@ class SimulationRequest:
     noise: float = 0.005
     plume_peak_ppm_m: float = 0.0
     plume_count: int = 1
+    smile_nm: float = 1.0
+    """Only for PRISMA level 1; the other products are corrected for it."""
     overwrite: bool = False
 
 
@@ -221,25 +223,30 @@ def _simulate(request: SimulationRequest, placement: Placement, bands: Bands) ->
             noise=request.noise,
             plume_peak_ppm_m=request.plume_peak_ppm_m,
             plume_count=request.plume_count if request.plume_peak_ppm_m else 0,
+            smile_nm=request.smile_nm if is_swath else 0.0,
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
     if not is_swath:
         return simulate_reflectance(bands, settings)
-    return simulate_radiance(bands, settings, _methane(bands) if settings.plume_count else None)
+    return simulate_radiance(bands, settings, _methane(bands, settings) if settings.plume_count else None)
 
 
-def _methane(bands: Bands) -> Transmittance:
-    """Transmittance of the bands from the shipped absorption table; torch is imported only for this."""
+def _methane(bands: Bands, settings: SimulationSettings) -> Transmittance:
+    """Transmittance from the shipped absorption table, column by column; torch is imported only for this."""
     import torch
 
     from p3vae.physics.methane import MethaneAbsorption
 
-    curves = MethaneAbsorption.load().band_transmittance(bands)
+    centres = bands.wavelength_nm + settings.column_shift_nm[:, None]
+    curves = MethaneAbsorption.load().band_transmittance(bands, centres_nm=centres)
 
-    def transmittance(path_ppm_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def transmittance(
+        path_ppm_m: npt.NDArray[np.float32], column: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.float32]:
+        path = torch.as_tensor(path_ppm_m, dtype=torch.float64)
         with torch.no_grad():
-            transmitted = curves(torch.as_tensor(path_ppm_m, dtype=torch.float64))
+            transmitted = curves(path, torch.as_tensor(column))
         return np.asarray(transmitted.numpy(), dtype=np.float32)
 
     return transmittance
@@ -268,7 +275,7 @@ def _write_scene(
     elif layout == "prisma-l2d":
         write_prisma_l2d(path, cube, placement)
     else:
-        write_prisma_l1(path, cube, placement)
+        write_prisma_l1(path, cube, placement, simulated.settings.column_shift_nm)
 
 
 def _truth_specs(with_plume: bool) -> dict[str, MapSpec]:

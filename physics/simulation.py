@@ -11,8 +11,8 @@ neighbouring surfaces is left out. On open flat ground z = cosΘ0 and w = 1, hen
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,8 @@ from p3vae.physics.spectral_response import Bands
 from p3vae.physics.town import Town, build_town
 
 Map = npt.NDArray[np.float32]
-Transmittance = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.floating]]
-"""Light path through methane [ppm m], (pixels,), to transmittance (pixels, bands)."""
+Transmittance = Callable[[npt.NDArray[np.float32], npt.NDArray[np.intp]], npt.NDArray[np.floating]]
+"""Light path through methane [ppm m] and image column, (pixels,) each, to transmittance (pixels, bands)."""
 
 CIRCUMSOLAR_SHARE = 0.15
 WATER_VAPOUR_BANDS_NM = ((1340.0, 1450.0), (1800.0, 1960.0))
@@ -50,6 +50,15 @@ class SimulationSettings:
     """Standard deviation of the sensor noise over the mean signal of a band, where the sun is bright [1]."""
     plume_peak_ppm_m: float = 0.0
     plume_count: int = 0
+    smile_nm: float = 0.0
+    """How far band centres shift from the middle of the image to its edges [nm]."""
+
+    @property
+    def column_shift_nm(self) -> npt.NDArray[np.float64]:
+        """Shift of all band centres in each image column [nm], (cols,): a skewed parabola of mean zero."""
+        across = np.linspace(-1.0, 1.0, self.cols)
+        shape = across**2 + 0.5 * across
+        return np.asarray(self.smile_nm * (shape - shape.mean()))
 
     def __post_init__(self) -> None:
         if min(self.rows, self.cols) < 8:
@@ -93,10 +102,15 @@ class _Geometry:
     lit_fraction: Map
     height_m: Map
 
+    def of(self, columns: slice) -> _Geometry:
+        """The same of some columns."""
+        maps = (self.direct_light, self.sky_view, self.lit_fraction, self.height_m)
+        return _Geometry(*(values[:, columns] for values in maps))
+
 
 def simulate_reflectance(bands: Bands, settings: SimulationSettings) -> SimulatedScene:
     """A scene of apparent reflectance."""
-    return _simulate(bands, settings, to_radiance=None, transmittance=None)
+    return _simulate(bands, settings, as_radiance=False, transmittance=None)
 
 
 def simulate_radiance(
@@ -108,37 +122,33 @@ def simulate_radiance(
     """
     if settings.plume_count and transmittance is None:
         raise ValueError("plumes need the transmittance of methane")
-    irradiance = _irradiance(bands, settings)
-    upward = clear_sky_transmittance(bands, settings.view_zenith_deg)
-    return _simulate(bands, settings, irradiance.total / np.pi * upward, transmittance)
+    return _simulate(bands, settings, as_radiance=True, transmittance=transmittance)
 
 
 def _simulate(
-    bands: Bands,
-    settings: SimulationSettings,
-    to_radiance: npt.NDArray[np.float64] | None,
-    transmittance: Transmittance | None,
+    bands: Bands, settings: SimulationSettings, *, as_radiance: bool, transmittance: Transmittance | None
 ) -> SimulatedScene:
     rng = np.random.default_rng(settings.seed)
     town = build_town(settings.rows, settings.cols, rng)
     geometry = light_geometry(town, settings)
-    irradiance = _irradiance(bands, settings)
     abundance = _abundances(town, rng)
-    cube = _reflectance(abundance, bands, rng)
-    cube *= _light_ratio(geometry, irradiance)
-    plumes: tuple[Plume, ...] = ()
+    gain = _brightness(abundance, rng)
+    cube = np.empty((settings.rows, settings.cols, len(bands)), dtype=np.float32)
+    for columns, seen_bands in _columns_by_bands(bands, settings):
+        irradiance = _irradiance(seen_bands, settings)
+        part = abundance[:, columns] @ _spectra(seen_bands) * gain[:, columns, None]
+        part *= _light_ratio(geometry.of(columns), irradiance)
+        if as_radiance:
+            upward = clear_sky_transmittance(seen_bands, settings.view_zenith_deg)
+            part *= (irradiance.total / np.pi * upward).astype(np.float32)
+        cube[:, columns] = part
+    plumes = random_plumes(settings.plume_count, settings.plume_peak_ppm_m, settings.rows, settings.cols, rng)
     ppm_m = np.zeros(cube.shape[:2], dtype=np.float32)
-    if to_radiance is not None:
-        cube *= to_radiance.astype(np.float32)
-        plumes = random_plumes(
-            settings.plume_count, settings.plume_peak_ppm_m, settings.rows, settings.cols, rng
-        )
     for plume in plumes:
         ppm_m += plume.enhancement(settings.rows, settings.cols)
-    if transmittance is not None and plumes:
-        path = ppm_m.ravel() * np.float32(_air_mass_factor(settings))
-        cube *= transmittance(path).reshape(cube.shape).astype(np.float32)
-    _add_noise(cube, irradiance, settings.noise, rng)
+    if transmittance is not None:
+        _absorb(cube, ppm_m * np.float32(_air_mass_factor(settings)), transmittance)
+    _add_noise(cube, _irradiance(bands, settings), settings.noise, rng)
     class_id, purity = _majority(abundance)
     return SimulatedScene(
         settings,
@@ -153,6 +163,22 @@ def _simulate(
         plumes,
         ppm_m,
     )
+
+
+def _columns_by_bands(bands: Bands, settings: SimulationSettings) -> Iterator[tuple[slice, Bands]]:
+    """Image columns that see the same wavelengths, and their bands: all at once unless there is smile."""
+    if settings.smile_nm == 0:
+        yield slice(None), bands
+        return
+    for column, shift in enumerate(settings.column_shift_nm):
+        yield slice(column, column + 1), replace(bands, wavelength_nm=bands.wavelength_nm + shift)
+
+
+def _absorb(cube: Map, path_ppm_m: Map, transmittance: Transmittance) -> None:
+    columns = np.arange(cube.shape[1])
+    for row, path in enumerate(path_ppm_m):
+        if path.any():
+            cube[row] *= transmittance(path, columns).astype(np.float32)
 
 
 def light_geometry(town: Town, settings: SimulationSettings) -> _Geometry:
@@ -213,9 +239,14 @@ def _abundances(town: Town, rng: np.random.Generator) -> Map:
     return abundance
 
 
-def _reflectance(abundance: Map, bands: Bands, rng: np.random.Generator) -> Map:
-    """True reflectance ρ of each pixel: mixed materials, each pixel brighter or darker by its own gain."""
-    spectra = np.stack([m.reflectance(bands.wavelength_nm) for m in materials.all_materials()])
+def _spectra(bands: Bands) -> Map:
+    """Reflectance of all materials, (materials, bands)."""
+    spectra = [material.reflectance(bands.wavelength_nm) for material in materials.all_materials()]
+    return np.stack(spectra).astype(np.float32)
+
+
+def _brightness(abundance: Map, rng: np.random.Generator) -> Map:
+    """Gain of each pixel: partly smooth over the ground, partly its own."""
     spread = np.repeat(
         [cover.gain_spread for cover in materials.LAND_COVER],
         [len(cover.materials) for cover in materials.LAND_COVER],
@@ -223,8 +254,7 @@ def _reflectance(abundance: Map, bands: Bands, rng: np.random.Generator) -> Map:
     shape = abundance.shape[:2]
     smooth = gaussian_filter(rng.standard_normal(shape), 3.0)
     pattern = 0.6 * smooth / max(float(smooth.std()), 1e-9) + 0.8 * rng.standard_normal(shape)
-    gain = np.exp(np.clip(pattern, -3, 3) * (abundance @ spread)).astype(np.float32)
-    return np.asarray(abundance @ spectra.astype(np.float32) * gain[..., None])
+    return np.asarray(np.exp(np.clip(pattern, -3, 3) * (abundance @ spread)), dtype=np.float32)
 
 
 def _majority(abundance: Map) -> tuple[npt.NDArray[np.uint8], Map]:

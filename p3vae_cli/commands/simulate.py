@@ -57,6 +57,14 @@ def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[
     help="Peak enhancement of a methane plume (prisma-l1).",
 )
 @click.option("--plumes", type=click.IntRange(1), default=1, show_default=True, help="How many plumes.")
+@click.option(
+    "--smile",
+    type=click.FloatRange(0, 3),
+    default=1.0,
+    show_default=True,
+    metavar="NM",
+    help="Shift of wavelengths across the swath (prisma-l1).",
+)
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
 def simulate(
     *,
@@ -89,6 +97,7 @@ def simulate(
         noise=options["noise"],
         plume_peak_ppm_m=plume,
         plume_count=plumes,
+        smile_nm=options["smile"],
         overwrite=options["overwrite"],
     )
     summary = simulate_to_files(request)

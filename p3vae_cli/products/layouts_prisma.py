@@ -78,8 +78,16 @@ def prisma_all_bands() -> tuple[Bands, npt.NDArray[np.bool_]]:
     return Bands.of(centres[order], np.concatenate((vnir.fwhm_nm, swir.fwhm_nm))[order]), is_swir
 
 
-def write_prisma_l1(path: Path, cube: npt.NDArray[np.float32], placement: Placement) -> None:
-    """Radiance [W m-2 sr-1 um-1] (rows, cols, bands of `prisma_all_bands`) as a level 1 swath."""
+def write_prisma_l1(
+    path: Path,
+    cube: npt.NDArray[np.float32],
+    placement: Placement,
+    column_shift_nm: npt.NDArray[np.float64],
+) -> None:
+    """Radiance [W m-2 sr-1 um-1] (rows, cols, bands of `prisma_all_bands`) as a level 1 swath.
+
+    `column_shift_nm` (cols,) is how far the wavelengths of each image column lie from the nominal ones.
+    """
     rows, cols = cube.shape[:2]
     lon, lat = _geolocation(placement, rows, cols)
     with h5py.File(path, "w") as file:
@@ -96,10 +104,11 @@ def write_prisma_l1(path: Path, cube: npt.NDArray[np.float32], placement: Placem
             counts = np.clip(np.rint(part * RADIANCE_SCALE), 0, 65535).astype(np.uint16)
             stored = detector.listed(_across_first(counts), axis=1)
             swath[f"Data Fields/{name}_Cube"] = stored
-            swath[f"Data Fields/{name}_PIXEL_SAT_ERR_MATRIX"] = np.zeros(stored.shape, np.uint8)
+            # Never written, so it takes no room: HDF5 gives zeros, which mean "no error".
+            swath.create_dataset(f"Data Fields/{name}_PIXEL_SAT_ERR_MATRIX", stored.shape, np.uint8)
             swath[f"Geolocation Fields/Latitude_{name}"] = _across_first(lat)
             swath[f"Geolocation Fields/Longitude_{name}"] = _across_first(lon)
-            _write_calibration(file, detector, cols)
+            _write_calibration(file, detector, column_shift_nm[::-1])
         for mask, value in (("Cloud", 0), ("SunGlint", 0), ("LandCover", 6)):
             swath[f"Data Fields/{mask}_Mask"] = np.full((cols, rows), value, np.uint8)
         swath["Geolocation Fields/Time"] = _line_times(placement.time, rows)
@@ -203,10 +212,14 @@ def _set_attributes(file: h5py.File, attributes: Mapping[str, Any]) -> None:
         file.attrs[name] = value
 
 
-def _write_calibration(file: h5py.File, detector: _Detector, across: int) -> None:
-    """Per-column wavelengths and widths: the same in every column, since no smile is simulated."""
+def _write_calibration(file: h5py.File, detector: _Detector, shift_nm: Array) -> None:
+    """Wavelengths and widths of every detector column, (across, elements); unused elements are zero."""
     bands = prisma_bands(detector.name.lower())
-    for label, values in (("Cw", bands.wavelength_nm), ("Fwhm", bands.fwhm_nm)):
-        matrix = np.zeros((across, MATRIX_COLUMNS), np.float32)
-        matrix[:, FIRST_ELEMENT : FIRST_ELEMENT + len(bands)] = values[::-1].astype(np.float32)
+    used = slice(FIRST_ELEMENT, FIRST_ELEMENT + len(bands))
+    for label, values, shift in (
+        ("Cw", bands.wavelength_nm, shift_nm),
+        ("Fwhm", bands.fwhm_nm, 0 * shift_nm),
+    ):
+        matrix = np.zeros((len(shift_nm), MATRIX_COLUMNS), np.float32)
+        matrix[:, used] = values[::-1] + shift[:, None]
         file[f"KDP_AUX/{label}_{detector.name}_Matrix"] = matrix

@@ -155,6 +155,11 @@ def test_stored_axes_of_prisma_l1_are_across_westward_band_and_along(tmp_path):
         found = scene.read(Window(7, 41, 1, 1)).values[0, 0]
         nearest = int(np.argmin(np.abs(scene.bands.wavelength_nm - centres[band])))
         assert found[nearest] == pytest.approx(cube[COLS - 1 - 41, band, 7] / 100.0)
+        matrix = file["KDP_AUX/Cw_Swir_Matrix"][:]
+        used = matrix[:, np.all(matrix > 0, axis=0)]
+        assert used.shape == (COLS, 171)
+        np.testing.assert_allclose(scene.column_wavelength_nm[:, -1], used[::-1].max(axis=1))
+        assert 1.0 < np.ptp(scene.column_wavelength_nm[:, -1]) < 4.0
         latitude = file["HDFEOS/SWATHS/PRS_L1_HCO/Geolocation Fields/Latitude_SWIR"]
         assert latitude[0, 0] > latitude[0, -1]
         assert file["HDFEOS/SWATHS/PRS_L1_HCO/Geolocation Fields/Longitude_SWIR"][0, 0] > 1.43

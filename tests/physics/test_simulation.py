@@ -99,7 +99,8 @@ def test_radiance_is_reflectance_times_irradiance_over_pi_and_the_way_up():
 def test_plume_obeys_beer_lambert_along_both_paths():
     absorption = np.where(BANDS.wavelength_nm > 2300, 7.4e-6, 0.0)
 
-    def transmittance(path_ppm_m):
+    def transmittance(path_ppm_m, column):
+        assert path_ppm_m.shape == column.shape
         return np.exp(-path_ppm_m[:, None] * absorption)
 
     settings = replace(CLEAN, plume_count=2, plume_peak_ppm_m=2e4, sun_zenith_deg=60.0, view_zenith_deg=10.0)
@@ -131,6 +132,18 @@ def test_plume_goes_downwind_and_widens():
     assert near.argmax() in (19, 20)
     assert near.max() > far.max() > 0
     assert np.count_nonzero(far > far.max() / 2) > np.count_nonzero(near > near.max() / 2)
+
+
+def test_smile_shifts_the_wavelengths_of_each_column():
+    """A column seen 4 nm off is the same column of a scene whose bands all lie 4 nm off."""
+    settings = replace(CLEAN, smile_nm=3.0)
+    smiling = simulate_radiance(BANDS, settings)
+    shift = settings.column_shift_nm
+    assert shift.mean() == pytest.approx(0.0, abs=1e-12)
+    assert np.ptp(shift) > 3.0
+    for column in (0, 50, 79):
+        moved = simulate_radiance(replace(BANDS, wavelength_nm=BANDS.wavelength_nm + shift[column]), CLEAN)
+        np.testing.assert_allclose(smiling.cube[:, column], moved.cube[:, column], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
