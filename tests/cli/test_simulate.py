@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import re
+from pathlib import Path
 
 import geopandas
 import h5py
@@ -260,3 +261,17 @@ def test_existing_output_is_kept_unless_overwrite(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["scene_labels.gpkg"]
     assert run("-o", path, "--size", "16", "--bands", "5", "--overwrite").exit_code == 0
     assert path.exists()
+
+
+def test_sample_scenes_open_and_are_those_of_their_commands():
+    samples = Path(__file__).parents[2] / "sample_data"
+    script = (samples / "make_samples.sh").read_text()
+    for scene in (samples / "town.tif", *samples.glob("PRS_L1_*_0001.he5")):
+        settings = settings_of(scene)
+        assert f"--size {settings.rows}x{settings.cols}" in script
+        assert f"--seed {settings.seed}" in script
+        with open_scene(scene) as opened:
+            assert (opened.grid.height, opened.grid.width) == (settings.rows, settings.cols)
+            assert opened.read(Window(0, 0, 16, 16)).valid.all()
+        labels = geopandas.read_file(scene.with_name(scene.stem + "_labels.gpkg"))
+        assert labels["class"].nunique() == len(LAND_COVER)

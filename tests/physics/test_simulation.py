@@ -127,7 +127,8 @@ def test_plume_goes_downwind_and_widens():
     field = Plume(row=20, col=10, wind_azimuth_deg=90.0, peak_ppm_m=1e4, width=1.5, length=40).enhancement(
         41, 60
     )
-    assert field[:, :10].max() == 0
+    assert field[:, :5].max() < 0.02 * field.max()
+    assert field[:, 45:].max() < 0.2 * field.max()
     near, far = field[:, 12], field[:, 35]
     assert near.argmax() in (19, 20)
     assert near.max() > far.max() > 0
