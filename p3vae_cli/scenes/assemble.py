@@ -112,7 +112,7 @@ def _with_wavelengths_file(product: Product, options: SceneOptions) -> Product:
 
 
 def _band_order(wavelength: FloatArray, product: Product, options: SceneOptions) -> BandIndex:
-    """File bands in ascending wavelength, each wavelength seen by one detector only."""
+    """File bands in ascending wavelength, each wavelength once (of two equal ones, a good one)."""
     keep = np.isfinite(wavelength) & (wavelength > 0)
     if product.detector is not None:
         vnir, swir = keep & (product.detector == 0), keep & (product.detector == 1)
@@ -121,7 +121,8 @@ def _band_order(wavelength: FloatArray, product: Product, options: SceneOptions)
         elif vnir.any() and swir.any():
             keep &= vnir | (wavelength > wavelength[vnir].max())
     kept = np.flatnonzero(keep)
-    return kept[np.argsort(wavelength[kept], kind="stable")]
+    kept = kept[np.lexsort((kept, ~product.good[kept], wavelength[kept]))]
+    return kept[np.diff(wavelength[kept], prepend=0.0) > 0]
 
 
 def _bands(

@@ -216,7 +216,7 @@ def reading(path: Path) -> Iterator[None]:
             path=path,
             remedy="the file looks truncated or damaged; copy or download it again",
         ) from error
-    except (KeyError, ValueError) as error:
+    except (LookupError, ValueError) as error:
         raise SceneError(
             f"is not laid out as expected: {_one_line(error)}",
             path=path,

@@ -26,6 +26,7 @@ from p3vae.cli.scenes.base import (
     Product,
     Quantity,
     as_slice,
+    reading,
 )
 from p3vae.cli.scenes.hdf5 import attribute, open_hdf5, text
 from p3vae.cli.scenes.metadata import utc_time
@@ -86,7 +87,8 @@ def open_product(path: Path) -> Product:
     """Opens an EMIT granule that holds radiance or reflectance and a GLT."""
     file = open_hdf5(path)
     try:
-        return _product(path, file)
+        with reading(path):
+            return _product(path, file)
     except BaseException:
         file.close()
         raise
@@ -137,7 +139,7 @@ def _acquisition(path: Path, file: h5py.File) -> Acquisition:
     companion = _observation_file(path)
     if companion is None:
         return Acquisition(time=time)
-    with open_hdf5(companion) as observed:
+    with reading(companion), open_hdf5(companion) as observed:
         angles = np.asarray(observed["obs"][::16, ::16, :], dtype=float)
     angles[angles <= _FILL] = np.nan
     azimuth = np.radians(angles[..., _TO_SUN_AZIMUTH])

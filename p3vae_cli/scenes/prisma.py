@@ -72,7 +72,7 @@ class PrismaCube:
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
         """See `CubeReader`. In L1 a count of 0 is dark, unless all bands hold 0; in L2 it is missing."""
-        values = self._unknown(window, len(bands))
+        values = self._empty(window, len(bands))
         lit = np.zeros(values.shape[:2], dtype=bool)
         if lit.size == 0:
             return values
@@ -88,12 +88,6 @@ class PrismaCube:
     def close(self) -> None:
         """See `CubeReader`."""
         self._release()
-
-    def _unknown(self, window: Window, bands: int) -> npt.NDArray[np.float32]:
-        """NaN everywhere, as (rows, cols, bands) in the order in which the file stores them."""
-        if self._mapped:
-            return np.full((window.rows, bands, window.cols), np.nan, np.float32).transpose(0, 2, 1)
-        return np.full((window.cols, bands, window.rows), np.nan, np.float32).transpose(2, 0, 1)
 
     def _empty(self, window: Window, bands: int) -> npt.NDArray[np.float32]:
         """(rows, cols, bands), in memory as the file has it."""

@@ -252,3 +252,35 @@ def test_ranges_of_wavelengths():
 def test_bad_ranges_are_usage_errors(text):
     with pytest.raises(UsageError):
         parse_ranges(text)
+
+
+def test_damaged_emit_layouts(tmp_path):
+    glt = np.ones((9, 8, 2), int)
+    path = fixtures.emit(tmp_path, "reflectance", CUBE, glt, np.ones(6))
+    with h5py.File(path, "r+") as file:
+        del file.attrs["spatial_ref"]
+    assert "no usable map grid" in refusal(path)
+    with h5py.File(path, "r+") as file:
+        del file["sensor_band_parameters/wavelengths"]
+        file.attrs["spatial_ref"] = "EPSG:4326"
+    assert "laid out" in refusal(path)
+    with h5py.File(path, "r+") as file:
+        del file["reflectance"]
+    assert "neither radiance nor reflectance" in refusal(path)
+
+
+def test_lookup_table_that_points_outside_the_swath(tmp_path):
+    glt = np.full((9, 8, 2), 99)
+    assert "laid out" in refusal(fixtures.emit(tmp_path, "reflectance", CUBE, glt, np.ones(6)))
+
+
+def test_envi_truncated_after_opening_is_told_by_the_window(tmp_path):
+    path = envi(tmp_path)
+    with open_scene(path) as scene:
+        cut(path, 0.5)
+        with pytest.raises(SceneError, match=str(path)):
+            scene.read(Window(0, 0, 40, 30))
+
+
+def test_swath_without_any_geolocation(tmp_path):
+    assert "no geolocation" in refusal(fixtures.prisma(tmp_path, "1", CUBE, CUBE, with_location=False))

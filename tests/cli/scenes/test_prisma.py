@@ -214,3 +214,29 @@ def test_swath_files_are_read_fastest_by_columns_and_maps_by_rows(tmp_path):
         assert scene.block_shape == (ROWS, 1)
     with open_scene(fixtures.prisma(tmp_path, "2D", *images(0.05, 0.9))) as scene:
         assert scene.block_shape == (1, COLS)
+
+
+def test_swath_without_geolocation_is_tied_by_its_corners(tmp_path):
+    path = fixtures.prisma(tmp_path, "2C", *images(0.05, 0.9), with_location=False)
+    corners = {"UL": (12.0, 45.0), "UR": (12.4, 44.9), "LL": (11.9, 44.7), "LR": (12.3, 44.6)}
+    with h5py.File(path, "r+") as file:
+        for corner, (lon, lat) in corners.items():
+            file.attrs[f"Product_{corner}corner_long"] = np.float32(lon)
+            file.attrs[f"Product_{corner}corner_lat"] = np.float32(lat)
+    with open_scene(path) as scene:
+        points = {(point.row, point.col): (point.x, point.y) for point in scene.grid.gcps}
+        assert points[0.5, COLS - 0.5] == pytest.approx(corners["UR"], abs=1e-5)
+        assert points[ROWS - 0.5, 0.5] == pytest.approx(corners["LL"], abs=1e-5)
+        assert len(points) == 4 and scene.geolocation(Window(0, 0, 1, 1)) is None
+
+
+def test_a_table_of_wavelengths_covers_both_cubes_as_filed(tmp_path):
+    path = fixtures.prisma(tmp_path, "1", *images())
+    unused = [399.0, 398.0, 397.0]
+    filed = np.concatenate([unused, fixtures.VNIR[::-1] + 1, fixtures.SWIR[::-1] + 1, [2600, 2601]])
+    table = tmp_path / "bands.csv"
+    table.write_text("wavelength_nm\n" + "".join(f"{value}\n" for value in filed))
+    with open_scene(path, SceneOptions(wavelengths_file=table)) as scene:
+        assert scene.bands.wavelength_nm[3] == pytest.approx(403.4)
+        assert scene.bands.good.tolist() == [False] * 3 + [True] * 10 + [False] * 2
+        assert scene.column_wavelength_nm is None

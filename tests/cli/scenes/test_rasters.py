@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pytest
 import rasterio
@@ -81,6 +83,14 @@ def test_descending_bands_are_sorted_with_their_values(tmp_path):
     scene, values = opened(path)
     np.testing.assert_array_equal(scene.bands.wavelength_nm, WAVELENGTHS)
     np.testing.assert_array_equal(values, REFLECTANCE)
+
+
+def test_of_two_bands_at_one_wavelength_the_good_one_is_kept(tmp_path):
+    tags = wavelength_tags([450, 550, 550, 650, 650, 850])
+    tags[1]["good"] = "0"
+    scene, values = opened(fixtures.raster(tmp_path / "a.tif", REFLECTANCE, band_tags=tags))
+    assert scene.bands.wavelength_nm.tolist() == [450, 550, 650, 850]
+    np.testing.assert_array_equal(values, REFLECTANCE[..., [0, 2, 3, 5]])
 
 
 def test_widths_and_bad_bands_from_tags(tmp_path):
@@ -261,3 +271,22 @@ def test_content_counts_more_than_the_extension(tmp_path):
     path = fixtures.raster(tmp_path / "a.tif", REFLECTANCE, band_tags=wavelength_tags(WAVELENGTHS))
     disguised = path.rename(tmp_path / "a.he5")
     assert opened(disguised)[0].product == "GeoTIFF"
+
+
+def test_compressed_envi(tmp_path):
+    path = fixtures.envi(tmp_path / "a.img", REFLECTANCE, "bil", ENVI_FIELDS | {"file compression": "1"})
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    scene, values = opened(path)
+    good = scene.bands.good
+    assert np.flatnonzero(~good).tolist() == [2]
+    np.testing.assert_allclose(scene.bands.wavelength_nm, WAVELENGTHS, rtol=1e-9)
+    np.testing.assert_array_equal(values[..., good], REFLECTANCE[..., good])
+
+
+@pytest.mark.parametrize("name", ["line.v2", "line.v2.dat"])
+def test_envi_names_with_dots_and_double_endings(tmp_path, name):
+    path = fixtures.envi(tmp_path / "cube.img", REFLECTANCE, "bip", ENVI_FIELDS)
+    header = path.with_suffix(".hdr").rename(tmp_path / f"{name}.hdr")
+    data = path.rename(tmp_path / name)
+    for given in (data, header):
+        np.testing.assert_allclose(opened(given)[0].bands.wavelength_nm, WAVELENGTHS, rtol=1e-12)
