@@ -87,18 +87,20 @@ def run(
     *,
     progress: Progress | None = None,
     in_flight: int = 2,
+    check: Callable[[], None] = lambda: None,
 ) -> int:
     """Apply `function` to every window of `scene` and write its maps; returns the number of valid pixels.
 
     One thread reads, this one computes, another writes. At most `in_flight` tiles of spectra exist
     at any time (one computed, the others read ahead). The first exception of any thread ends the run
-    and is raised here, after the threads have stopped.
+    and is raised here, after the threads have stopped; so does what `check`, called for every tile, raises.
     """
     progress = progress or NoProgress()
     valid_pixels = 0
     writes: deque[Future[None]] = deque()
     with _worker("reader") as reader, _worker("writer") as writer:
         for tile in _read_ahead(scene, windows, reader, ahead=max(1, in_flight - 1)):
+            check()
             valid_pixels += int(np.count_nonzero(tile.valid))
             if tile.valid.any():
                 maps = _masked(function(tile), tile.valid, sinks)
@@ -163,19 +165,31 @@ def _write(sinks: Mapping[str, Sink], window: Window, maps: Mapping[str, Array])
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into `InterruptedRunError`, so that clean-up runs on the way out.
+def stop_on_signals(
+    remedy: str = "no product is half-written; run it again",
+) -> Iterator[Callable[[], None]]:
+    """Make Ctrl-C and SIGTERM wait for a safe moment: the next call of the check that this yields.
 
-    Signals can only be caught in the main thread; elsewhere this does nothing.
+    The check raises `InterruptedRunError` with `remedy`; it is called once more on leaving.
+    An exception thrown out of a signal handler may strike anywhere, also inside the standard library's
+    own clean-up. A second signal does so all the same, for the impatient. Signals can only be caught
+    in the main thread; elsewhere the check never raises.
     """
+    received: list[int] = []
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise InterruptedRunError(
-            f"stopped by {signal.Signals(number).name}", remedy="nothing was written; run it again"
-        )
+    def receive(number: int, _frame: FrameType | None) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
 
-    with _handlers(stop):
-        yield
+    def check() -> None:
+        if received:
+            name = signal.Signals(received[0]).name
+            raise InterruptedRunError(f"stopped by {name}", remedy=remedy)
+
+    with _handlers(receive):
+        yield check
+        check()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from p3vae.physics.spectral_response import Bands
 
 if TYPE_CHECKING:
     from p3vae.models.landcover import ClassLegend, LandCoverModel, TrainingSet, TrainingSettings
+    from p3vae.models.landcover_types import TrainingState
 
 SAME_SUN_DEG = 3.0
 """Scenes whose sun zeniths differ by less are trained on together [degree]."""
@@ -64,7 +65,15 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     checkpoint = checkpoint_path(request.output)
     try:
         state = load_state(checkpoint) if request.resume and checkpoint.exists() else None
-        with stop_on_signals(), TrainingProgress(show=request.show_progress) as progress:
+        with (
+            stop_on_signals("run it again with --resume") as check,
+            TrainingProgress(show=request.show_progress) as progress,
+        ):
+
+            def keep(latest: TrainingState) -> None:
+                save_state(checkpoint, latest)
+                check()
+
             model = train_land_cover(
                 training_set,
                 bands,
@@ -73,7 +82,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
                 request.settings,
                 on_epoch=progress.epoch,
                 resume_from=state,
-                save_state=lambda latest: save_state(checkpoint, latest),
+                save_state=keep,
                 device=device,
             )
     except ModelFormatError as error:

@@ -103,16 +103,20 @@ def make_products(
     folder, names, manifest = product_names(scene, list(specs.values()), destination)
     staging = Staging(folder, names, overwrite=options.overwrite)
     area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
+    grid, origin = subgrid(scene.grid, area), (area.row, area.col)
+    if options.to_utm and grid.transform is None and not grid.gcps:
+        raise UsageError("a UTM grid needs a georeferenced scene", path=scene.path)
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
-    with stop_on_signals(), gdal_environment(), staging, ExitStack() as cleanup:
+    with stop_on_signals() as check, gdal_environment(), staging, ExitStack() as cleanup:
         maker = _SinkMaker(staging, provenance.tags(scene), options, cleanup)
         named = dict(zip(specs, names, strict=True))
-        grid, origin = subgrid(scene.grid, area), (area.row, area.col)
         sinks = {key: maker.open(named[key], spec, grid, origin) for key, spec in specs.items()}
         progress.begin(area.pixels)
         cleanup.callback(progress.end)
         tiles = windows(area, _tile(scene, options))
-        valid = run(scene, tiles, function, sinks, progress=progress, in_flight=options.in_flight)
+        valid = run(
+            scene, tiles, function, sinks, progress=progress, in_flight=options.in_flight, check=check
+        )
         if options.to_utm and grid.transform is None:
             sinks = maker.resampled(sinks, utm_grid(grid, options.pixel_size))
         if not valid:
@@ -123,6 +127,7 @@ def make_products(
             )
         for sink in sinks.values():
             sink.finish()
+            check()
         seconds = time.monotonic() - started
         staged = {staging.path(sink.name): sink for sink in sinks.values()}
         document = manifest_document(

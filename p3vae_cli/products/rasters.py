@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import rasterio
 import rasterio.shutil
 from affine import Affine
 from rasterio._err import CPLE_BaseError
-from rasterio.errors import RasterioError
+from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import MemoryFile
 from rasterio.windows import Window as RasterioWindow
 
@@ -281,5 +282,7 @@ class _Complaints(logging.Handler):
 def gdal_environment() -> Iterator[None]:
     """GDAL with a small block cache (its default is 5 % of the machine), unless GDAL_CACHEMAX is set."""
     settings = {} if "GDAL_CACHEMAX" in os.environ else {"GDAL_CACHEMAX": GDAL_CACHE_MB}
-    with rasterio.Env(**settings):
+    with rasterio.Env(**settings), warnings.catch_warnings():
+        # A scene that is nowhere on Earth gives products that are nowhere: nothing to warn about here.
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
         yield

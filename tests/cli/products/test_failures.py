@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rasterio
+from affine import Affine
 
 from p3vae.cli.brightness import brightness_function, brightness_specs
 from p3vae.cli.errors import ProductError
@@ -76,9 +79,30 @@ def test_a_signal_stops_the_run_and_keeps_the_earlier_product(earlier, number):
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert said.strip().splitlines() == [
-        f"Error: stopped by {number.name} (nothing was written; run it again)"
+        f"Error: stopped by {number.name} (no product is half-written; run it again)"
     ]
     assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_the_command_stops_cleanly_too(tmp_path, number):
+    scene = tmp_path / "large.tif"
+    profile = {"driver": "GTiff", "width": 3000, "height": 3000, "count": 150, "dtype": "uint16"}
+    profile |= {"crs": "EPSG:32631", "transform": Affine(30, 0, 500_000, 0, -30, 4_800_000)}
+    with rasterio.open(scene, "w", sparse_ok=True, bigtiff="yes", **profile) as raster:
+        for band in range(1, 151):
+            raster.update_tags(band, wavelength=str(400.0 + 10 * band), wavelength_units="nm")
+    out = tmp_path / "out"
+    command = [Path(sys.executable).with_name("p3vae"), "brightness", scene, "-o", out, "--scale", "1e-4"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not list(out.glob(".p3vae-*/*")):
+            time.sleep(0.01)
+        process.send_signal(number)
+        told, said = process.communicate(timeout=60)
+    assert (process.returncode, told) == (1, "")
+    assert f"stopped by {number.name}" in said
+    assert len(said.strip().splitlines()) == 1
+    assert not out.exists()
 
 
 def test_a_failing_function_leaves_nothing(tmp_path):

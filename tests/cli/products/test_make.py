@@ -14,6 +14,7 @@ import pytest
 import rasterio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rasterio.errors import NotGeoreferencedWarning
 from rasterio.warp import transform as transform_points
 
 from p3vae.cli.brightness import brightness_function, brightness_specs
@@ -22,6 +23,7 @@ from p3vae.cli.products.make import RunOptions, make_products
 from p3vae.cli.products.manifest import Provenance, sha256
 from p3vae.cli.products.rasters import MapSpec, class_map, parse_creation_options
 from p3vae.cli.products.styles import Categories, Category, Ramp
+from p3vae.cli.scenes.base import Grid
 from tests.cli.fake_scene import map_grid, memory_scene, random_cube, swath_grid
 
 RIO = Path(sys.executable).with_name("rio")
@@ -251,6 +253,16 @@ def test_brightness_leaves_bad_bands_out(tmp_path):
     summary = make_products(scene, brightness_function(scene), brightness_specs(scene), tmp_path / "b.tif")
     assert summary.paths == (tmp_path / "b.tif",)
     np.testing.assert_allclose(read(summary.paths[0])[0], cube[..., good].mean(axis=-1), rtol=1e-6)
+
+
+def test_a_scene_that_is_nowhere_on_earth_gives_maps_that_are_nowhere(tmp_path):
+    cube = random_cube()
+    nowhere = memory_scene(cube, Grid(90, 70, None, None))
+    summary = make(nowhere, tmp_path)
+    with pytest.warns(NotGeoreferencedWarning):
+        np.testing.assert_array_equal(read(summary.paths[1])[1], cube.mean(axis=-1))
+    with pytest.raises(UsageError, match="needs a georeferenced scene"):
+        make(nowhere, tmp_path / "utm", to_utm=True)
 
 
 def test_one_file_for_two_maps_is_refused(tmp_path):
