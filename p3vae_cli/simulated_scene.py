@@ -238,7 +238,8 @@ def _methane(bands: Bands, settings: SimulationSettings) -> Transmittance:
 
     from p3vae.physics.methane import MethaneAbsorption
 
-    centres = bands.wavelength_nm + settings.column_shift_nm[:, None]
+    smiling = settings.smile_nm != 0
+    centres = bands.wavelength_nm + settings.column_shift_nm[:, None] if smiling else None
     curves = MethaneAbsorption.load().band_transmittance(bands, centres_nm=centres)
 
     def transmittance(
@@ -246,7 +247,7 @@ def _methane(bands: Bands, settings: SimulationSettings) -> Transmittance:
     ) -> npt.NDArray[np.float32]:
         path = torch.as_tensor(path_ppm_m, dtype=torch.float64)
         with torch.no_grad():
-            transmitted = curves(path, torch.as_tensor(column))
+            transmitted = curves(path, torch.as_tensor(column) if smiling else None)
         return np.asarray(transmitted.numpy(), dtype=np.float32)
 
     return transmittance

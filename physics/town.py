@@ -187,25 +187,31 @@ def _lay_ground(
     number = row * (len(streets_u) + 1) + column
     kinds = _block_kinds()
     furnished: list[tuple[_Block, Furnish]] = []
+    ground_of_block = np.zeros((len(streets_u) + 1) * (len(streets_v) + 1), dtype=np.uint8)
     numbers = np.unique(number)
     rounds = [town.rng.permutation(len(kinds)) for _ in range(len(numbers) // len(kinds) + 1)]
     for block_number, kind in zip(numbers, np.concatenate(rounds), strict=False):
         grounds, furnish = kinds[kind]
         ground = grounds[int(town.rng.integers(len(grounds)))]
-        town.material[number == block_number] = materials.material_index(ground)
+        ground_of_block[block_number] = materials.material_index(ground)
         r, c = divmod(int(block_number), len(streets_u) + 1)
         kerb = 0.09 * town.block_size
         block = _Block(
             streets_u[c - 1] + kerb, streets_u[c] - kerb, streets_v[r - 1] + kerb, streets_v[r] - kerb
         )
         furnished.append((block, furnish))
+    town.material = ground_of_block[number]
     _patch_lawns(town)
-    for axis, positions in ((u, streets_u), (v, streets_v)):
-        for index, position in enumerate(positions):
-            street = np.abs(axis - position) < town.block_size * town.rng.uniform(0.05, 0.08)
-            asphalt = "fresh asphalt" if index % 3 == 0 else "worn asphalt"
-            town.material[street] = materials.material_index(asphalt)
+    _pave_streets(town, u, streets_u)
+    _pave_streets(town, v, streets_v)
     return furnished
+
+
+def _pave_streets(town: _Builder, axis: Field, positions: npt.NDArray[np.float64]) -> None:
+    for index, position in enumerate(positions):
+        street = np.abs(axis - position) < town.block_size * town.rng.uniform(0.05, 0.08)
+        asphalt = "fresh asphalt" if index % 3 == 0 else "worn asphalt"
+        town.material[street] = materials.material_index(asphalt)
 
 
 def _patch_lawns(town: _Builder) -> None:

@@ -70,19 +70,22 @@ def _patches(candidates: Mask, count: int, rng: np.random.Generator) -> list[Mas
     """Up to `count` connected patches, each around the middle of a different place."""
     remaining = candidates.copy()
     depth = ndimage.distance_transform_cdt(np.pad(candidates, 1), metric="chessboard")[1:-1, 1:-1]
-    seeds = np.argwhere(depth >= 2)
     patches: list[Mask] = []
-    for row, col in rng.permutation(seeds):
-        box = (
-            slice(max(row - MAX_SIDE // 2, 0), row + MAX_SIDE // 2 + 1),
-            slice(max(col - MAX_SIDE // 2, 0), col + MAX_SIDE // 2 + 1),
-        )
-        if not remaining[row, col] or len(patches) == count:
+    for row, col in rng.permutation(np.argwhere(depth >= 2)):
+        if len(patches) == count:
+            break
+        if not remaining[row, col]:
             continue
+        box = _box(row, col, MAX_SIDE // 2)
         pieces, _ = ndimage.label(remaining[box])
         patch = np.zeros_like(candidates)
         patch[box] = pieces == pieces[row - box[0].start, col - box[1].start]
         if patch.sum() >= MIN_PIXELS:
             patches.append(patch)
-            remaining &= ~ndimage.binary_dilation(patch, iterations=MAX_SIDE)
+            remaining[_box(row, col, MAX_SIDE)] = False
     return patches
+
+
+def _box(row: int, col: int, reach: int) -> tuple[slice, slice]:
+    """Slices of the square around a pixel, cut at the upper and left edge."""
+    return slice(max(row - reach, 0), row + reach + 1), slice(max(col - reach, 0), col + reach + 1)
