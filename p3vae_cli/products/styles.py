@@ -84,7 +84,17 @@ class Ramp:
     """Shown after the numbers of the legend, e.g. " ppm·m"."""
 
 
-Style = Categories | Ramp
+@dataclass(frozen=True)
+class ColourImage:
+    """A cube shown by three of its bands; without it QGIS would take the first three."""
+
+    bands: tuple[int, int, int]
+    """Red, green and blue, counted from 1."""
+    minimum: float
+    maximum: float
+
+
+Style = Categories | Ramp | ColourImage
 
 
 def style_document(style: Style, data_range: tuple[float, float] = (0.0, 1.0)) -> bytes:
@@ -93,6 +103,8 @@ def style_document(style: Style, data_range: tuple[float, float] = (0.0, 1.0)) -
     pipe = ET.SubElement(root, "pipe")
     if isinstance(style, Categories):
         _paletted(pipe, style)
+    elif isinstance(style, ColourImage):
+        _multiband(pipe, style)
     else:
         _pseudocolor(pipe, style, data_range)
     header = b"<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
@@ -121,6 +133,19 @@ def _paletted(pipe: ET.Element, categories: Categories) -> None:
         ET.SubElement(
             palette, "paletteEntry", value=str(item.value), color=item.color, alpha="255", label=item.name
         )
+
+
+def _multiband(pipe: ET.Element, image: ColourImage) -> None:
+    names = ("red", "green", "blue")
+    bands = {f"{name}Band": str(band) for name, band in zip(names, image.bands, strict=True)}
+    renderer = ET.SubElement(
+        pipe, "rasterrenderer", type="multibandcolor", opacity="1", alphaBand="-1", **bands
+    )
+    for name in names:
+        stretch = ET.SubElement(renderer, f"{name}ContrastEnhancement")
+        ET.SubElement(stretch, "minValue").text = _number(image.minimum)
+        ET.SubElement(stretch, "maxValue").text = _number(image.maximum)
+        ET.SubElement(stretch, "algorithm").text = "StretchToMinimumMaximum"
 
 
 def _pseudocolor(pipe: ET.Element, ramp: Ramp, data_range: tuple[float, float]) -> None:

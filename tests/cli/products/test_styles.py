@@ -6,7 +6,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from p3vae.cli.products.styles import RAMPS, Categories, Category, Ramp, category_document, style_document
+from p3vae.cli.products.styles import (
+    RAMPS,
+    Categories,
+    Category,
+    ColourImage,
+    Ramp,
+    category_document,
+    style_document,
+)
 
 CLASSES = Categories((Category(1, "Tile & brick", "#c81e1e"), Category(3, "Wasser ü", "#0000ff")))
 
@@ -16,6 +24,13 @@ def test_a_class_map_lists_its_classes():
     assert renderer.get("type") == "paletted"
     entries = [(e.get("value"), e.get("color"), e.get("label")) for e in renderer.iter("paletteEntry")]
     assert entries == [("1", "#c81e1e", "Tile & brick"), ("3", "#0000ff", "Wasser ü")]
+
+
+def test_a_cube_is_shown_by_three_of_its_bands():
+    renderer = ET.fromstring(style_document(ColourImage((30, 20, 10), 0.0, 0.4))).find("pipe/rasterrenderer")
+    assert renderer.get("type") == "multibandcolor"
+    assert [renderer.get(f"{name}Band") for name in ("red", "green", "blue")] == ["30", "20", "10"]
+    assert [e.text for e in renderer.iter("maxValue")] == ["0.4"] * 3
 
 
 def test_category_names_are_counted_from_zero():
