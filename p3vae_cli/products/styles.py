@@ -137,10 +137,9 @@ def _paletted(pipe: ET.Element, categories: Categories) -> None:
 
 def _multiband(pipe: ET.Element, image: ColourImage) -> None:
     names = ("red", "green", "blue")
-    bands = {f"{name}Band": str(band) for name, band in zip(names, image.bands, strict=True)}
-    renderer = ET.SubElement(
-        pipe, "rasterrenderer", type="multibandcolor", opacity="1", alphaBand="-1", **bands
-    )
+    renderer = ET.SubElement(pipe, "rasterrenderer", type="multibandcolor", opacity="1", alphaBand="-1")
+    for name, band in zip(names, image.bands, strict=True):
+        renderer.set(f"{name}Band", str(band))
     for name in names:
         stretch = ET.SubElement(renderer, f"{name}ContrastEnhancement")
         ET.SubElement(stretch, "minValue").text = _number(image.minimum)
