@@ -247,7 +247,7 @@ def _markdown(record: dict) -> str:
         "# Pipeline against bare reading",
         "",
         f"`{record['command']}` on {record['machine']}, {record['time']},",
-        f"load average {record['load']:.1f} (above the number of cores, wall times say little: see CPU times).",
+        f"load average {record['load']:.1f} (above the number of cores, trust CPU times only).",
         "",
         f"Cube of {record['size']}² pixels, {BANDS} bands, uint16; best of {record['repeats']}.",
         "",
