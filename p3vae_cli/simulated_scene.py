@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from affine import Affine
-from rasterio.crs import CRS
 
 from p3vae.cli.errors import UsageError
 from p3vae.cli.products.layouts import Placement, write_envi, write_geotiff
@@ -22,14 +20,12 @@ from p3vae.cli.products.layouts_prisma import (
     write_prisma_l1,
     write_prisma_l2d,
 )
-from p3vae.cli.products.rasters import MapSpec, RasterSink, class_map, gdal_environment
+from p3vae.cli.products.rasters import gdal_environment
 from p3vae.cli.products.simulated_labels import label_polygons, write_labels
+from p3vae.cli.products.simulated_truth import truth_names, write_truth
 from p3vae.cli.products.staging import Staging, writing
-from p3vae.cli.products.styles import Categories, Category, Ramp
-from p3vae.cli.scenes import Grid, open_scene
-from p3vae.cli.tiling import Window
+from p3vae.cli.scenes import open_scene
 from p3vae.physics.illumination import sun_position
-from p3vae.physics.materials import LAND_COVER
 from p3vae.physics.simulation import (
     WATER_VAPOUR_BANDS_NM,
     SimulatedScene,
@@ -103,11 +99,10 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
     path = _scene_path(request)
     placement = _placement(request)
     bands = _bands(request)
-    specs = _truth_specs(request.plume_peak_ppm_m > 0)
-    names = {key: f"{path.stem}_{spec.suffix}.tif" for key, spec in specs.items()}
+    truth = truth_names(path.stem, with_plume=request.plume_peak_ppm_m > 0)
     labels = f"{path.stem}_labels.gpkg"
     header = [path.with_suffix(".hdr").name] if request.layout == "envi" else []
-    staging = Staging(path.parent, [path.name, *header, labels, *names.values()], overwrite=request.overwrite)
+    staging = Staging(path.parent, [path.name, *header, labels, *truth], overwrite=request.overwrite)
     simulated = _simulate(request, placement, bands)
     visible = _visible(request, simulated)
     with gdal_environment(), staging:
@@ -116,10 +111,9 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
             _write_scene(request.layout, staged, simulated, visible, placement)
         with open_scene(staged) as written:
             grid = written.grid
-        tags = _provenance(request, simulated)
-        for key, values in _truth(simulated).items():
-            if key in specs:
-                _write_truth(staging, names[key], specs[key], grid, values=values, visible=visible, tags=tags)
+        write_truth(
+            staging, path.stem, simulated, grid, visible=visible, tags=_provenance(request, simulated)
+        )
         polygons = label_polygons(simulated, visible, placement.transform, placement.crs)
         if grid.crs is not None:
             polygons = polygons.to_crs(grid.crs.to_wkt())
@@ -129,7 +123,7 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
     return SimulationSummary(
         path,
         path.parent / labels,
-        tuple(path.parent / name for name in names.values()),
+        tuple(path.parent / name for name in truth),
         tuple(plume.mass_kg(simulated.settings.pixel_size_m) for plume in simulated.plumes),
     )
 
@@ -170,7 +164,7 @@ def _placement(request: SimulationRequest) -> Placement:
     step = _pixel_size(request)
     turn = Affine.rotation(-TRACK_AZIMUTH_DEG) if request.layout == "prisma-l1" else Affine.identity()
     return Placement(
-        CRS.from_epsg(EPSG),
+        EPSG,
         Affine.translation(*UPPER_LEFT) @ turn @ Affine.scale(step, -step),
         time,
         zenith if request.sun_zenith_deg is None else request.sun_zenith_deg,
@@ -277,62 +271,6 @@ def _write_scene(
         write_prisma_l2d(path, cube, placement)
     else:
         write_prisma_l1(path, cube, placement, simulated.settings.column_shift_nm)
-
-
-def _truth_specs(with_plume: bool) -> dict[str, MapSpec]:
-    legend = Categories(
-        tuple(Category(number, cover.name, cover.color) for number, cover in enumerate(LAND_COVER, start=1))
-    )
-    specs = {
-        "class": class_map("class", "True land cover", legend),
-        "irradiance": MapSpec(
-            "irradiance_truth",
-            "True direct light: lit fraction x cosine of incidence [1]",
-            unit="1",
-            style=Ramp(0.0, 1.0, "cividis"),
-        ),
-        "sky_view": MapSpec("sky_view", "True sky view factor [1]", unit="1", style=Ramp(0.0, 1.0, "gray")),
-        "shadow": MapSpec(
-            "shadow", "True shaded fraction of the pixel [1]", unit="1", style=Ramp(0.0, 1.0, "gray")
-        ),
-    }
-    methane = MapSpec(
-        "methane_truth",
-        "True methane enhancement [ppm m]",
-        unit="ppm m",
-        nodata=-9999.0,
-        style=Ramp(0.0, None, "inferno", " ppm·m"),
-    )
-    return specs | ({"methane": methane} if with_plume else {})
-
-
-def _truth(simulated: SimulatedScene) -> dict[str, npt.NDArray[np.generic]]:
-    return {
-        "class": simulated.class_id,
-        "irradiance": simulated.direct_light,
-        "sky_view": simulated.sky_view,
-        "shadow": 1.0 - simulated.lit_fraction,
-        "methane": simulated.ppm_m,
-    }
-
-
-def _write_truth(
-    staging: Staging,
-    name: str,
-    spec: MapSpec,
-    grid: Grid,
-    *,
-    values: npt.NDArray[np.generic],
-    visible: Mask,
-    tags: Mapping[str, str],
-) -> None:
-    sink = RasterSink(staging, name, spec, grid, tags=tags)
-    try:
-        masked = np.where(visible, values, spec.nodata).astype(spec.dtype)
-        sink.write(Window(0, 0, *values.shape), masked)
-        sink.finish()
-    finally:
-        sink.close()
 
 
 def _provenance(request: SimulationRequest, simulated: SimulatedScene) -> dict[str, str]:

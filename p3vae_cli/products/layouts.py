@@ -25,14 +25,20 @@ BLOCK = 128
 class Placement:
     """Where and when a cube was taken."""
 
-    crs: CRS
+    epsg: int
+    """Code of a northern UTM zone."""
     transform: Affine
-    """Pixel corner (col, row) of the image to coordinates of `crs`."""
+    """Pixel corner (col, row) of the image to coordinates of the CRS."""
     time: datetime
     """UTC."""
     sun_zenith_deg: float
     sun_azimuth_deg: float
     view_zenith_deg: float
+
+    @property
+    def crs(self) -> CRS:
+        """The CRS that `epsg` stands for."""
+        return CRS.from_epsg(self.epsg)
 
 
 def write_geotiff(path: Path, cube: npt.NDArray[np.float32], bands: Bands, placement: Placement) -> None:
@@ -91,7 +97,7 @@ def write_envi(path: Path, cube: npt.NDArray[np.float32], bands: Bands, placemen
 
 def _envi_header(shape: tuple[int, ...], bands: Bands, placement: Placement) -> str:
     rows, cols, count = shape
-    zone = placement.crs.to_epsg() % 100
+    zone = placement.epsg % 100
     x, y, step = placement.transform.c, placement.transform.f, placement.transform.a
     fields = {
         "description": "{Synthetic apparent reflectance}",

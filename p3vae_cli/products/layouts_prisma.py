@@ -120,7 +120,7 @@ def write_prisma_l2d(path: Path, cube: npt.NDArray[np.float32], placement: Place
     padding = np.isnan(cube[..., 0])
     lon, lat = _geolocation(placement, rows, cols)
     with h5py.File(path, "w") as file:
-        attributes = _common_attributes(placement, "2D") | {"Epsg_Code": np.int32(placement.crs.to_epsg())}
+        attributes = _common_attributes(placement, "2D") | {"Epsg_Code": np.int32(placement.epsg)}
         for corner, (row, col) in _corners(rows, cols).items():
             x, y = placement.transform @ (col % cols + 0.5, row % rows + 0.5)
             attributes[f"Product_{corner}corner_easting"] = np.float32(x)
