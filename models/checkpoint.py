@@ -1,4 +1,4 @@
-"""One model file format for every model: safetensors with a JSON card, hashed, written whole or not at all."""
+"""One file format for every model: safetensors with a JSON card, hashed, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+
+from p3vae.models.training import TrainingState
 
 FORMAT_VERSION = 1
 _CARD_KEY = "p3vae"
@@ -66,6 +68,36 @@ def read_model_file(path: str | Path, *, kind: str, device: str = "cpu") -> Mode
     if file.kind != kind:
         raise ModelFormatError(f"{path}: this is a {file.kind} model, a {kind} model is needed")
     return file
+
+
+def read_card(path: str | Path) -> tuple[str, Mapping[str, Any]]:
+    """Kind and card of a model file, without its tensors (and so without checking their hash)."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelFormatError(f"{path}: there is no such model file")
+    _refuse_pickle(path)
+    try:
+        with safe_open(path, framework="pt") as opened:
+            header = _header(path, (opened.metadata() or {}).get(_CARD_KEY))
+    except SafetensorError as error:
+        raise ModelFormatError(f"{path}: truncated or not a model file ({error})") from error
+    return header["kind"], header["card"]
+
+
+_STATE_KIND = "training-state"
+
+
+def save_state(path: str | Path, state: TrainingState) -> None:
+    """Keep an unfinished training, atomically."""
+    write_model_file(
+        path, ModelFile(_STATE_KIND, {"epoch": state.epoch, "notes": dict(state.notes)}, state.tensors)
+    )
+
+
+def load_state(path: str | Path) -> TrainingState:
+    """An unfinished training written by `save_state`."""
+    file = read_model_file(path, kind=_STATE_KIND)
+    return TrainingState(int(file.card["epoch"]), file.tensors, dict(file.card["notes"]))
 
 
 def _header(path: Path, text: str | None) -> dict[str, Any]:

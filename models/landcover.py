@@ -1,189 +1,37 @@
-"""The land-cover p3VAE as users meet it: what it is trained on, what it returns, and the trained model."""
+"""The land-cover p3VAE: everything other rooms need of it, in one place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from p3vae.models.landcover_model import LandCoverModel, load_model, save_model
+from p3vae.models.landcover_training import train_land_cover
+from p3vae.models.landcover_types import (
+    ClassLegend,
+    ClassScore,
+    EpochReport,
+    Method,
+    Prediction,
+    Preset,
+    TrainingError,
+    TrainingSet,
+    TrainingSettings,
+    TrainingState,
+    TrainingSummary,
+)
 
-import numpy as np
-import numpy.typing as npt
-
-from p3vae.physics.illumination import SpectralIrradiance
-from p3vae.physics.spectral_response import Bands
-
-FloatArray = npt.NDArray[np.float32]
-Preset = Literal["default", "paper"]
-Method = Literal["posterior", "classifier"]
-
-
-@dataclass(frozen=True)
-class ClassLegend:
-    """The land-cover classes, in the order of the model's class index."""
-
-    ids: tuple[int, ...]
-    """Values written in products, 1 to 255; 0 is nodata."""
-    names: tuple[str, ...]
-    colours: tuple[tuple[int, int, int], ...]
-    """Red, green, blue, 0 to 255."""
-
-    def __post_init__(self) -> None:
-        if not len(self.ids) == len(self.names) == len(self.colours):
-            raise ValueError("a legend needs one id, one name and one colour per class")
-        if len(self.ids) < 2:
-            raise ValueError("at least two classes are needed to tell land cover apart")
-        if len(set(self.ids)) != len(self.ids) or not all(1 <= i <= 255 for i in self.ids):
-            raise ValueError("class ids must be distinct whole numbers from 1 to 255")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingSet:
-    """Spectra to learn from, at the model's bands, as apparent reflectance [1]."""
-
-    spectra: FloatArray
-    """Labelled, (samples, bands)."""
-    class_index: npt.NDArray[np.integer[Any]]
-    """Position of each sample's class in the legend, (samples,)."""
-    group: npt.NDArray[np.integer[Any]]
-    """Polygon each sample came from, (samples,): validation keeps whole polygons aside."""
-    unlabelled: FloatArray
-    """(pixels, bands); may have no rows."""
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How to train. `preset="paper"` is the instance as published; `default` is ours."""
-
-    preset: Preset = "default"
-    epochs: int | None = None
-    """Passes over the data; None is the preset's own number."""
-    seed: int = 0
-    physics: bool = True
-    """False leaves f_E out: the twin that shows what the physics brings."""
-    stop_gradient: bool = True
-    """Unlabelled pixels never change the latent reflectance spectra."""
-    batch_size: int = 64
-    spectra_per_class: int = 4
-    """dim(v): latent reflectance spectra of one class, at most."""
-    validation_fraction: float = 0.25
-    """Share of each class's polygons kept aside."""
-
-
-@dataclass(frozen=True)
-class EpochReport:
-    """What to show after one epoch."""
-
-    epoch: int
-    """From 1."""
-    epochs: int
-    losses: Mapping[str, float]
-    """Named terms of the objective, batch means."""
-    validation_f1: float
-    """Average F1 of the validation polygons, nan without any."""
-
-
-@dataclass(frozen=True)
-class ClassScore:
-    """How well one class was found on the validation polygons."""
-
-    name: str
-    samples: int
-    precision: float
-    recall: float
-    f1: float
-
-
-@dataclass(frozen=True)
-class TrainingSummary:
-    """The outcome of a training run, kept in the model file."""
-
-    epochs: int
-    scores: tuple[ClassScore, ...]
-    """One per class, by the posterior."""
-    average_f1: float
-    classifier_f1: float
-    restarts: int
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """Maps of one block of pixels, every array (pixels,) unless said."""
-
-    class_id: npt.NDArray[np.uint8]
-    """Ids of the legend; 0 where the spectrum was not finite or entirely dark."""
-    confidence: FloatArray
-    """Probability of the chosen class."""
-    irradiance: FloatArray
-    """z_E = δ·cosΘ, posterior mean [1]."""
-    irradiance_std: FloatArray
-    """Posterior standard deviation of z_E [1]."""
-    sky: FloatArray
-    """Share of the diffuse irradiance of flat ground, posterior mean [1]."""
-    misfit: FloatArray
-    """How badly the best class explains the spectrum; above 1 it counts as unknown."""
-    probabilities: FloatArray | None = None
-    """(pixels, classes), only when asked for."""
-
-
-SaveState = Callable[["TrainingState"], None]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingState:
-    """Everything an interrupted run needs to go on as if nothing had happened."""
-
-    epoch: int
-    """Epochs done."""
-    tensors: Mapping[str, Any]
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    """JSON values: settings and digests that a resumed run must agree with."""
-
-
-class LandCoverModel:
-    """A trained model: classes, bands, latent spectra, noise and classifier."""
-
-    legend: ClassLegend
-    bands: Bands
-    irradiance: SpectralIrradiance
-    """The illumination it was trained under, at its bands."""
-    settings: TrainingSettings
-    summary: TrainingSummary
-
-    def predict(
-        self,
-        spectra: FloatArray,
-        irradiance: SpectralIrradiance,
-        *,
-        method: Method = "posterior",
-        want_probabilities: bool = False,
-    ) -> Prediction:
-        """Classes and irradiance of apparent reflectance spectra, (pixels, bands).
-
-        `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
-        Deterministic, and the same however the pixels are split over calls.
-        """
-        raise ValueError("this model has not been trained")
-
-    def relight(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
-        """The reflectance that the same ground would show flat and sunlit, (pixels, bands)."""
-        raise ValueError("this model has not been trained")
-
-
-def train_land_cover(
-    training_set: TrainingSet,
-    bands: Bands,
-    irradiance: SpectralIrradiance,
-    legend: ClassLegend,
-    settings: TrainingSettings,
-    *,
-    on_epoch: Callable[[EpochReport], None] | None = None,
-    resume_from: TrainingState | None = None,
-    save_state: SaveState | None = None,
-    device: str = "cpu",
-) -> LandCoverModel:
-    """Train on labelled and unlabelled spectra; the same seed gives the same model."""
-    raise ValueError("not available yet")
+__all__ = [
+    "ClassLegend",
+    "ClassScore",
+    "EpochReport",
+    "LandCoverModel",
+    "Method",
+    "Prediction",
+    "Preset",
+    "TrainingError",
+    "TrainingSet",
+    "TrainingSettings",
+    "TrainingState",
+    "TrainingSummary",
+    "load_model",
+    "save_model",
+    "train_land_cover",
+]

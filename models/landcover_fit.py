@@ -1,0 +1,219 @@
+"""Decoder of the default land-cover model: latent spectra from the labels, noise from polygons kept aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import nnls
+
+from p3vae.models.landcover_types import TrainingSet, TrainingSettings
+from p3vae.models.library import anchored_spectra, explain, levelled_spectra, refined_spectra
+from p3vae.models.metrics import average_f1
+from p3vae.models.posterior import Library, NoiseModel, PosteriorSolver
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.integer[Any]]
+
+_TOLERANCES = ((0.05, 0.05), (0.05, 0.02), (0.02, 0.02), (0.02, 0.0), (0.005, 0.0), (0.0, 0.0))
+"""Smooth and reflected deviations to try, from the most forgiving to none."""
+_WORTH_FORGIVING = 0.005
+"""F1 that may be given up on validation for a model that forgives more."""
+_TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 50.0)
+_SURE = 0.95
+_MOST_PER_CLASS = 150
+_MOST_UNLABELLED = 6000
+_MOST_LEVELLING = 400
+_HOPELESS = -20.0
+_UNKNOWN_QUANTILE, _UNKNOWN_MARGIN = 0.99, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Optics:
+    """What the decoder must know of the light: a and b (2, bands), wavelengths [nm], cosΘ0."""
+
+    light: FloatArray
+    wavelength: FloatArray
+    cos_zenith: float
+    physics: bool
+
+    def solver(self, library: Library, noise: NoiseModel) -> PosteriorSolver:
+        """The exact posterior under this light."""
+        return PosteriorSolver(library, noise, self.light[0], self.light[1], self.wavelength)
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Pixels kept aside, and what the model that never saw them said."""
+
+    truth: IntArray
+    predicted: IntArray
+    noise: NoiseModel
+    unknown_misfit: float
+
+
+def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
+    """Latent spectra of every class; unlabelled pixels set their level, and nothing else (stop-gradient)."""
+    light, seed = optics.light, settings.seed
+    labelled = [data.spectra[data.class_index == k].astype(np.float64) for k in range(classes)]
+    everything = np.concatenate([data.spectra, data.unlabelled])
+    surroundings = everything.mean(0).astype(np.float64)
+    spectra = [anchored_spectra(pixels, light, settings.spectra_per_class, seed) for pixels in labelled]
+    spectra = [
+        refined_spectra(start, pixels, np.ones(len(pixels)), light)
+        for start, pixels in zip(spectra, labelled, strict=True)
+    ]
+    if not optics.physics:
+        return Library(tuple(spectra), surroundings)
+    found = _sure_unlabelled(data, Library(tuple(spectra), surroundings), optics, seed)
+    for k, (pixels, extra) in enumerate(zip(labelled, found, strict=True)):
+        both = np.concatenate([_some(pixels, _MOST_LEVELLING, seed), extra])
+        if not settings.stop_gradient and len(extra):
+            spectra[k] = refined_spectra(spectra[k], both, np.ones(len(both)), light, rounds=4)
+        spectra[k] = levelled_spectra(spectra[k], both, light, optics.cos_zenith)
+    return Library(tuple(spectra), surroundings)
+
+
+def validate(
+    folds: Sequence[tuple[TrainingSet, TrainingSet]], classes: int, optics: Optics, settings: TrainingSettings
+) -> Validation:
+    """Choose the noise model on polygons kept aside, as they are and in other light."""
+    trials = []
+    for train, kept in folds:
+        library = fit_library(train, classes, optics, settings)
+        kept = _thin(kept, classes, settings.seed)
+        plain = kept.spectra.astype(np.float64)
+        relit = relit_copies(plain, kept.class_index, library, optics, np.random.default_rng(settings.seed))
+        trials.append((library, kept.class_index, plain, relit))
+    base = _white_noise([(library, truth, plain) for library, truth, plain, _ in trials], optics)
+    scored = []
+    for smooth, reflected in _TOLERANCES:
+        noise = replace(base, smooth=smooth, reflected=reflected)
+        outcome = _Outcome.of(trials, noise, optics)
+        scored.append((outcome.score(classes), noise, outcome))
+    best = max(score for score, _, _ in scored)
+    _, noise, outcome = next(entry for entry in scored if entry[0] >= best - _WORTH_FORGIVING)
+    misfit = float(np.quantile(outcome.misfit, _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN
+    half = outcome.plain
+    return Validation(
+        truth=outcome.truth[half],
+        predicted=outcome.evidence[half].argmax(1),
+        noise=replace(noise, temperature=outcome.temperature()),
+        unknown_misfit=misfit,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """Evidence (pixels, classes) of validation pixels, `plain` ones and relit ones."""
+
+    truth: IntArray
+    evidence: FloatArray
+    misfit: FloatArray
+    plain: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        trials: Sequence[tuple[Library, IntArray, FloatArray, FloatArray]],
+        noise: NoiseModel,
+        optics: Optics,
+    ) -> _Outcome:
+        truths, evidences, misfits, plains = [], [], [], []
+        for library, truth, plain, relit in trials:
+            solver = optics.solver(library, noise)
+            for spectra, is_plain in ((plain, True), (relit, False)):
+                found = solver.solve(torch.as_tensor(spectra, dtype=torch.float32))
+                truths.append(truth)
+                evidences.append(found.log_evidence.double().numpy())
+                misfits.append(found.misfit.numpy())
+                plains.append(np.full(len(truth), is_plain))
+        parts = [np.concatenate(part) for part in (truths, evidences, misfits, plains)]
+        return cls(parts[0], parts[1], parts[2], parts[3])
+
+    def score(self, classes: int) -> float:
+        """Average F1, in the light as it was and in other light alike."""
+        predicted = self.evidence.argmax(1)
+        halves = (self.plain, ~self.plain)
+        return float(np.mean([average_f1(self.truth[h], predicted[h], classes) for h in halves]))
+
+    def temperature(self) -> float:
+        """The temperature under which the probabilities of the true classes are highest."""
+        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS)
+        rows = np.arange(len(logits))
+
+        def loss(temperature: float) -> float:
+            scaled = logits / temperature
+            return float(np.mean(np.log(np.exp(scaled).sum(1)) - scaled[rows, self.truth]))
+
+        return min(_TEMPERATURES, key=loss)
+
+
+def relit_copies(
+    spectra: FloatArray, truth: IntArray, library: Library, optics: Optics, rng: np.random.Generator
+) -> FloatArray:
+    """The same ground in other light, by the physics layer; without physics, at another brightness."""
+    old = own_light(spectra, truth, library, optics)
+    return spectra * (random_light(len(spectra), rng) @ optics.light) / np.maximum(old @ optics.light, 0.02)
+
+
+def own_light(spectra: FloatArray, truth: IntArray, library: Library, optics: Optics) -> FloatArray:
+    """(z, w) of each spectrum as its own class explains it, (samples, 2)."""
+    light = np.ones((len(spectra), 2))
+    for k in np.unique(truth):
+        light[truth == k] = explain(spectra[truth == k], library.spectra[int(k)], optics.light).light
+    return light
+
+
+def random_light(count: int, rng: np.random.Generator) -> FloatArray:
+    """Light of ground in any orientation, a fifth in full shadow and a third in its edge, (count, 2)."""
+    kind = rng.random(count)
+    exposure = np.where(kind < 0.2, 0.0, np.where(kind < 0.5, rng.random(count), 1.0))
+    return np.stack([exposure * rng.uniform(0.25, 1.0, count), rng.uniform(0.2, 1.1, count)], axis=1)
+
+
+def _white_noise(trials: Sequence[tuple[Library, IntArray, FloatArray]], optics: Optics) -> NoiseModel:
+    """Floor and relative white noise from the residuals of the own class, one equation per class."""
+    rows, values = [], []
+    for library, truth, spectra in trials:
+        for k in np.unique(truth):
+            pixels = spectra[truth == k]
+            square = np.square(pixels).mean(1)
+            residual = explain(pixels, library.spectra[int(k)], optics.light).misfit * square
+            rows.append([1.0, float(np.median(square))])
+            values.append(max(float(np.median(residual)), 1e-12))
+    weight = 1.0 / np.asarray(values)
+    solution, _ = nnls(np.asarray(rows) * weight[:, None], np.asarray(values) * weight)
+    floor, relative = np.sqrt(solution)
+    return NoiseModel(floor=float(np.clip(floor, 5e-4, 0.02)), relative=float(np.clip(relative, 0.02, 0.2)))
+
+
+def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: int) -> list[FloatArray]:
+    """Unlabelled pixels that surely belong to each class, a few hundred at most."""
+    pixels = _some(data.unlabelled, _MOST_UNLABELLED, seed)
+    pixels = pixels[np.isfinite(pixels).all(1) & (np.square(pixels).mean(1) > 1e-6)]
+    if not len(pixels):
+        return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
+    found = optics.solver(library, NoiseModel()).solve(torch.from_numpy(np.ascontiguousarray(pixels)))
+    probability, index = found.log_evidence.softmax(1).max(1)
+    sure = (probability > _SURE) & (found.misfit <= found.misfit.quantile(0.9))
+    rows = [((index == k) & sure).numpy() for k in range(len(library.spectra))]
+    return [_some(pixels[mine], _MOST_LEVELLING, seed).astype(np.float64) for mine in rows]
+
+
+def _some(pixels: npt.NDArray[Any], most: int, seed: int) -> npt.NDArray[Any]:
+    if len(pixels) <= most:
+        return pixels
+    return pixels[np.sort(np.random.default_rng(seed).choice(len(pixels), most, replace=False))]
+
+
+def _thin(data: TrainingSet, classes: int, seed: int) -> TrainingSet:
+    rows = [_some(np.flatnonzero(data.class_index == k), _MOST_PER_CLASS, seed) for k in range(classes)]
+    keep = np.concatenate(rows)
+    return replace(
+        data, spectra=data.spectra[keep], class_index=data.class_index[keep], group=data.group[keep]
+    )

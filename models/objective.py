@@ -1,0 +1,55 @@
+"""The semi-supervised p3VAE objective and its parts, for any encoder and decoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Beta, Dirichlet, kl_divergence
+
+
+def spectral_angle(x: Tensor, y: Tensor) -> Tensor:
+    """Angle between spectra (..., bands) [rad], with a finite gradient where they are parallel.
+
+    2·atan2(‖u−v‖, ‖u+v‖) of the unit vectors equals arccos(u·v), whose gradient is infinite at zero.
+    """
+    u = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-8)
+    v = y / y.norm(dim=-1, keepdim=True).clamp(min=1e-8)
+    apart = (u - v).square().sum(-1).add(1e-12).sqrt()
+    together = (u + v).square().sum(-1).add(1e-12).sqrt()
+    return 2 * torch.atan2(apart, together)
+
+
+def spectral_misfit(x: Tensor, mean: Tensor, variance: float, angle_weight: float) -> Tensor:
+    """−log p(x | ·) up to a constant: MSE/σ² + λ·angle, (...,) for spectra (..., bands)."""
+    return (x - mean).square().mean(-1) / variance + angle_weight * spectral_angle(x, mean)
+
+
+def irradiance_prior(cos_zenith: float, like: Tensor) -> Beta:
+    """p(z) = Beta(1, (1 − cosΘ0)/cosΘ0), whose mean is the cosΘ0 of flat ground."""
+    beta = max((1.0 - cos_zenith) / (cos_zenith + 1e-6), 1e-3)
+    return Beta(like.new_tensor(1.0), like.new_tensor(beta))
+
+
+def beta_kl(posterior: Beta, prior: Beta) -> Tensor:
+    """KL(q ‖ p) of two Beta distributions, one value per sample."""
+    return kl_divergence(posterior, prior)
+
+
+def dirichlet_kl(posterior: Dirichlet, prior: Dirichlet) -> Tensor:
+    """KL(q ‖ p) of two Dirichlet distributions, one value per sample (never broadcast over samples)."""
+    expanded = prior.expand(posterior.batch_shape)
+    return kl_divergence(posterior, expanded)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Entropy of a categorical distribution [nat], (samples,) for logits (samples, classes)."""
+    log_probability = logits.log_softmax(-1)
+    return -(log_probability.exp() * log_probability).sum(-1)
+
+
+def unlabelled_bound(per_class: Tensor, logits: Tensor, entropy_weight: float) -> Tensor:
+    """−U(x): the labelled bound averaged over q(y|x), less its entropy, (samples,).
+
+    `per_class` holds −L(x, y) for every class, (samples, classes).
+    """
+    return (logits.softmax(-1) * per_class).sum(-1) - entropy_weight * entropy(logits)
