@@ -13,6 +13,7 @@ import numpy.typing as npt
 from affine import Affine
 
 from p3vae.cli.errors import UsageError
+from p3vae.cli.pipeline import stop_on_signals
 from p3vae.cli.products.layouts import Placement, write_envi, write_geotiff
 from p3vae.cli.products.layouts_prisma import (
     prisma_all_bands,
@@ -105,10 +106,11 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
     staging = Staging(path.parent, [path.name, *header, labels, *truth], overwrite=request.overwrite)
     simulated = _simulate(request, placement, bands)
     visible = _visible(request, simulated)
-    with gdal_environment(), staging:
+    with stop_on_signals() as check_signals, gdal_environment(), staging:
         staged = staging.path(path.name)
         with writing(path):
             _write_scene(request.layout, staged, simulated, visible, placement)
+        check_signals()
         with open_scene(staged) as written:
             grid = written.grid
         write_truth(
@@ -119,6 +121,7 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
             polygons = polygons.to_crs(grid.crs.to_wkt())
         with writing(path.parent / labels):
             write_labels(staging.path(labels), polygons)
+        check_signals()
         staging.commit()
     return SimulationSummary(
         path,

@@ -6,7 +6,9 @@ entries that are zero; level 1 has its axes across (east to west), band, along (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +92,7 @@ def write_prisma_l1(
     """
     rows, cols = cube.shape[:2]
     lon, lat = _geolocation(placement, rows, cols)
-    with h5py.File(path, "w") as file:
+    with _written_whole(path) as file:
         attributes = _common_attributes(placement, "1") | {"ScaleFactor_Vnir": np.float32(RADIANCE_SCALE)}
         attributes |= {"ScaleFactor_Swir": np.float32(RADIANCE_SCALE)}
         attributes |= {f"Offset_{name}": np.float32(0.0) for name in ("Vnir", "Swir")}
@@ -119,7 +121,7 @@ def write_prisma_l2d(path: Path, cube: npt.NDArray[np.float32], placement: Place
     rows, cols = cube.shape[:2]
     padding = np.isnan(cube[..., 0])
     lon, lat = _geolocation(placement, rows, cols)
-    with h5py.File(path, "w") as file:
+    with _written_whole(path) as file:
         attributes = _common_attributes(placement, "2D") | {"Epsg_Code": np.int32(placement.epsg)}
         for corner, (row, col) in _corners(rows, cols).items():
             x, y = placement.transform @ (col % cols + 0.5, row % rows + 0.5)
@@ -144,6 +146,15 @@ def write_prisma_l2d(path: Path, cube: npt.NDArray[np.float32], placement: Place
             ("Rel_Azimuth_Angle", abs(placement.sun_azimuth_deg - 180.0)),
         ):
             swath[f"Geometric Fields/{field}"] = np.where(padding, 0.0, angle).astype(np.float32)
+
+
+@contextmanager
+def _written_whole(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file made in memory: the library crashes the process when the disk fills under it."""
+    memory = io.BytesIO()
+    with h5py.File(memory, "w") as file:
+        yield file
+    path.write_bytes(memory.getbuffer())
 
 
 def _detector(name: str) -> _Detector:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyogrio
 from affine import Affine
+from pyogrio.errors import DataLayerError, DataSourceError
 from rasterio import features
 from rasterio.crs import CRS
 from scipy import ndimage
@@ -62,6 +63,8 @@ def write_labels(path: Path, labels: geopandas.GeoDataFrame) -> None:
     pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": _FIXED_DATE})
     try:
         labels.to_file(path, driver="GPKG", layer="labels", engine="pyogrio")
+    except (DataSourceError, DataLayerError) as error:
+        raise OSError(str(error)) from error
     finally:
         pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
 
