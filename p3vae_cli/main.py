@@ -9,7 +9,7 @@ import click
 
 from p3vae.cli.errors import P3vaeError
 
-COMMANDS = ("info", "brightness", "simulate")
+COMMANDS = ("info", "classify", "irradiance-map", "train", "brightness", "simulate")
 
 
 class LazyGroup(click.Group):
