@@ -20,8 +20,8 @@ from p3vae.physics.spectral_response import FWHM_PER_SIGMA, Bands
 Float64Array = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.floating[Any]]
 
-BLIND_BELOW = 0.01
-"""Bands absorbing less than this share of the strongest band are taken as blind to methane."""
+BLIND_DEPTH = 0.003
+"""Bands with a smaller optical depth [1] at the largest column in question are blind to methane."""
 RESPONSE_REACH_SIGMA = 4.0
 CURVE_NODES = 64
 
@@ -189,11 +189,15 @@ class BandTransmittance(nn.Module):
         """Small-signal absorption A_b [ppm-1 m-1], (..., bands)."""
         return self.slope[..., 0, :]
 
-    @property
-    def absorbing(self) -> Tensor:
-        """True for the bands that see methane, (bands,)."""
-        strongest = self.absorption.reshape(-1, self.absorption.shape[-1]).amax(0)
-        return strongest > BLIND_BELOW * strongest.max()
+    def of_columns(self, start: int, stop: int) -> BandTransmittance:
+        """Mean curves of the detector columns `start` to `stop` (not included)."""
+        depth, slope = self.depth[start:stop].mean(0), self.slope[start:stop].mean(0)
+        return BandTransmittance(self.unit_ppm_m, depth, slope, self.nodes_ppm_m)
+
+    def absorbing(self, max_column_ppm_m: float) -> Tensor:
+        """True for the bands that lose a noticeable share of light to a column [ppm m], (bands,)."""
+        depth = self.slope.reshape(-1, *self.slope.shape[-2:])[:, 0] * max_column_ppm_m
+        return depth.amax(0) > BLIND_DEPTH
 
     def optical_depth(self, column_ppm_m: Tensor, detector_column: Tensor | None = None) -> Tensor:
         """-ln T_b(u): (..., bands) for columns (...) [ppm m]; `detector_column` (...) picks the curves."""

@@ -115,7 +115,7 @@ def test_a_flat_table_is_beer_lambert_in_every_band():
     )
     light = curves(torch.tensor(2e4, dtype=torch.float64)).numpy()
     assert light == pytest.approx([1.0, np.exp(-0.1), np.exp(-0.1)], rel=1e-9)
-    assert curves.absorbing.tolist() == [False, True, True]
+    assert curves.absorbing(1e4).tolist() == [False, True, True]
 
 
 def test_scaling_and_shifting_the_table():

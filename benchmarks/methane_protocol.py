@@ -1,0 +1,176 @@
+"""Methane inversion on semi-real PRISMA-like radiance: p3VAE and its rivals in one table.
+
+    python benchmarks/methane_protocol.py --protocols ../shared/protocols
+
+Writes `results/methane_protocol.json` and `.md`. Every method gets the same pixels, the same prior range and
+the same absorption; p3vae also sees the pixels under plumes without their truth, as in a scene.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from p3vae.models.baselines.matched_filter import MatchedFilter
+from p3vae.models.baselines.optimal_estimation import OptimalEstimation
+from p3vae.models.methane import MethaneP3VAE, MethaneSettings
+from p3vae.models.methane_noise import NoiseModel
+from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
+from p3vae.physics.methane import MethaneAbsorption
+from p3vae.physics.spectral_response import Bands
+
+SETTINGS = [(split, conc) for conc in ("high", "low") for split in ("random", "fib")]
+METHODS = ("p3vae", "oe", "mf", "mf-log", "mag1c")
+PHYSICAL_SCALE = 0.1
+"""The protocol's absorption at scale 1 is ten times that of methane."""
+
+
+def load_protocol(folder: Path) -> ModuleType:
+    """The protocol module beside the project."""
+    spec = importlib.util.spec_from_file_location("methane_protocol_source", folder / "methane.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{folder}: no methane.py there")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def absorption_table(name: str, sensor: Any, scale: float) -> MethaneAbsorption:
+    """The absorption given to the methods: the truth's own, ours, or the truth's moved by half a nanometre."""
+    own = MethaneAbsorption.from_table(sensor.grid, sensor.k, background=sensor.e_tot * sensor.t_h2o)
+    if name == "own":
+        return own
+    if name == "shift":
+        return own.shifted(0.5)
+    if name == "strong":
+        return own.scaled(1.03)
+    return MethaneAbsorption.load().scaled(scale / PHYSICAL_SCALE)
+
+
+def optics_of(data: dict[str, Any], table: MethaneAbsorption, air_mass_factor: float) -> PlumeOptics:
+    """Band curves of the protocol's sensor."""
+    sensor = data["sensor"]
+    bands = Bands.of(sensor.wl, sensor.fwhm)
+    return PlumeOptics(
+        table.band_transmittance(bands), air_mass_factor, torch.as_tensor(sensor.wl), float(data["range"][1])
+    )
+
+
+def sensor_noise(sensor: Any) -> NoiseModel:
+    """The noise specification of the protocol's sensor."""
+    return NoiseModel.from_snr(torch.as_tensor(sensor.l_ref), torch.as_tensor(sensor.snr_ref))
+
+
+def estimator(
+    method: str, data: dict[str, Any], optics: PlumeOptics, seed: int
+) -> Callable[[torch.Tensor], MethaneEstimate]:
+    """A fitted method."""
+    free = torch.as_tensor(data["noplume"])
+    under_plume = torch.as_tensor(np.concatenate([data["train"], data["test"]]))
+    low, high = data["range"]
+    if method.startswith("p3vae"):
+        settings = MethaneSettings(min_ppm_m=low, max_ppm_m=high, seed=seed)
+        noise = None if method == "p3vae-noise-estimated" else sensor_noise(data["sensor"])
+        return MethaneP3VAE.fit(free, optics, settings=settings, unlabelled=under_plume, noise=noise).invert
+    if method == "oe":
+        std = (high - low) / np.sqrt(12.0)
+        return OptimalEstimation.fit(free, optics, prior_mean=(low + high) / 2, prior_std=std).invert
+    variant = {"mf": "classic", "mf-log": "log", "mag1c": "mag1c"}[method]
+    return MatchedFilter.fit(free, optics, variant=variant).invert
+
+
+def score(
+    protocol: ModuleType, method: str, data: dict[str, Any], optics: PlumeOptics, seed: int
+) -> dict[str, float]:
+    """Errors [ppm m], coverage of +-1.96 std, and pixels per second."""
+    start = time.perf_counter()
+    invert = estimator(method, data, optics, seed)
+    fitted = time.perf_counter()
+    test = torch.as_tensor(data["test"])
+    estimate = invert(test)
+    seconds = time.perf_counter() - fitted
+    predicted, truth = estimate.ppm_m.double().numpy(), data["rho_test"]
+    error = np.abs(predicted - truth)
+    metrics = {name: float(value) for name, value in protocol.metrics(predicted, truth).items()}
+    coverage = float((error <= 1.96 * estimate.std.double().numpy()).mean())
+    return metrics | {
+        "coverage": coverage,
+        "fit_seconds": fitted - start,
+        "pixels_per_second": len(test) / seconds,
+    }
+
+
+def average(scores: list[dict[str, float]]) -> dict[str, float]:
+    """Mean over seeds, with the worst MAE."""
+    mean = {name: float(np.mean([s[name] for s in scores])) for name in scores[0]}
+    return mean | {"worst_MAE": max(s["MAE"] for s in scores), "seeds": len(scores)}
+
+
+def row(record: dict[str, Any]) -> str:
+    """One line of the Markdown table."""
+    return (
+        f"| {record['scale']:g} | {record['absorption']} | {record['split']}-{record['conc']} | {record['method']} "
+        f"| {record['MAE']:,.0f} | {record['bias']:,.0f} | {record['slope']:.3f} | {record['RMSE']:,.0f} "
+        f"| {record['coverage']:.3f} | {record['worst_MAE']:,.0f} | {record['seeds']} |"
+    )
+
+
+HEADER = (
+    "| scale | absorption | setting | method | MAE | bias | slope | RMSE | coverage | worst MAE | seeds |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All requested combinations."""
+    protocol = load_protocol(options.protocols)
+    records: list[dict[str, Any]] = []
+    print(HEADER, flush=True)
+    for scale in options.scales:
+        for split, conc in SETTINGS:
+            if options.only and f"{split}-{conc}" not in options.only:
+                continue
+            scores: dict[tuple[str, str], list[dict[str, float]]] = {}
+            for seed in range(options.seeds):
+                data = protocol.make_dataset(split=split, conc=conc, seed=seed, abs_scale=scale)
+                for name in options.absorption:
+                    optics = optics_of(data, absorption_table(name, data["sensor"], scale), protocol.AIRMASS)
+                    for method in options.methods:
+                        result = score(protocol, method, data, optics, seed)
+                        scores.setdefault((name, method), []).append(result)
+            for (name, method), values in scores.items():
+                place = {"scale": scale, "absorption": name, "split": split, "conc": conc, "method": method}
+                records.append(place | average(values))
+                print(row(records[-1]), flush=True)
+    return records
+
+
+def main() -> None:
+    """Parse, run, write."""
+    here = Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--protocols", type=Path, default=here.parents[1] / "shared" / "protocols")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 0.1])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--absorption", nargs="+", default=["own"], choices=["own", "shipped", "shift", "strong"])
+    parser.add_argument("--only", nargs="*", default=[], help="settings such as fib-low")
+    parser.add_argument("--output", type=Path, default=here / "results" / "methane_protocol.json")
+    options = parser.parse_args()
+    records = run(options)
+    options.output.parent.mkdir(exist_ok=True)
+    options.output.write_text(json.dumps(records, indent=1) + "\n")
+    options.output.with_suffix(".md").write_text("\n".join([HEADER, *map(row, records)]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Rivals that p3VAE is measured against."""

@@ -1,0 +1,54 @@
+"""Sensor noise: how much of a radiance is chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SHOT_SHARE = 0.7
+"""Share of photon noise in the noise at mean radiance, where only its total is known."""
+DIAGONAL_JITTER = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseModel:
+    """Variance of band radiance, read + shot * L [(W m-2 sr-1 um-1)^2]: read-out and photon noise."""
+
+    read: Tensor
+    """(bands,)"""
+    shot: Tensor
+    """(bands,)"""
+
+    def variance(self, radiance: Tensor) -> Tensor:
+        """Variance at `radiance` (..., bands)."""
+        return self.read + self.shot * radiance.clamp(min=0.0)
+
+    def select(self, bands: Tensor) -> NoiseModel:
+        """The noise of some bands (indices or mask)."""
+        return NoiseModel(self.read[bands], self.shot[bands])
+
+    @classmethod
+    def from_snr(cls, radiance: Tensor, snr: Tensor, shot_share: float = SHOT_SHARE) -> NoiseModel:
+        """Noise with signal-to-noise ratio `snr` (bands,) at `radiance` (bands,)."""
+        total = (radiance / snr) ** 2
+        return cls((1.0 - shot_share) * total, shot_share * total / radiance)
+
+    @classmethod
+    def estimate(cls, radiance: Tensor, shot_share: float = SHOT_SHARE) -> NoiseModel:
+        """Noise of a scene from plume-free radiance (pixels, bands).
+
+        A band's noise is what linear regression on all other bands leaves unexplained (Roger and Arnold
+        1996): 1 / (C^-1)_bb with C the covariance, corrected for the degrees of freedom.
+        """
+        pixels, bands = radiance.shape
+        if pixels < 2 * bands:
+            raise ValueError(f"{2 * bands} plume-free pixels are needed to estimate noise, got {pixels}")
+        x = radiance.double()
+        mean = x.mean(0)
+        scale = x.std(0).clamp(min=torch.finfo(torch.float64).tiny)
+        correlation = torch.cov(((x - mean) / scale).T)
+        correlation.diagonal().add_(DIAGONAL_JITTER)
+        unexplained = scale**2 / torch.linalg.inv(correlation).diagonal() * pixels / (pixels - bands)
+        return cls.from_snr(mean, mean / unexplained.sqrt(), shot_share)

@@ -1,0 +1,69 @@
+"""What every methane method is told about the plume's optics, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from p3vae.physics.methane import BandTransmittance
+
+
+@dataclass(frozen=True, eq=False)
+class PlumeOptics:
+    """How a plume alters radiance in the sensor's bands under the scene's sun and view."""
+
+    curves: BandTransmittance
+    """T_b(u), float64."""
+    air_mass_factor: float
+    wavelength_nm: Tensor
+    """(bands,), centres [nm]."""
+    max_ppm_m: float
+    """Largest enhancement in question [ppm m]."""
+
+    @property
+    def absorbing(self) -> Tensor:
+        """Mask (bands,) of the bands that see the largest enhancement."""
+        return self.curves.absorbing(self.max_ppm_m * self.air_mass_factor)
+
+    @property
+    def slope(self) -> Tensor:
+        """Decrease of ln L per ppm m for a vanishing plume, (bands,); mean over detector columns."""
+        absorption = self.curves.absorption
+        return self.air_mass_factor * absorption.reshape(-1, absorption.shape[-1]).mean(0)
+
+    @property
+    def detector_columns(self) -> int | None:
+        """Number of detector columns with curves of their own; None when all share theirs."""
+        return self.curves.slope.shape[0] if self.curves.slope.ndim == 3 else None
+
+    def of_columns(self, start: int, stop: int) -> PlumeOptics:
+        """Optics shared by the detector columns `start` to `stop` (not included): the mean of their curves."""
+        return replace(self, curves=self.curves.of_columns(start, stop))
+
+    def transmittance(self, ppm_m: Tensor, detector_column: Tensor | None = None) -> Tensor:
+        """T_b of enhancements (...) [ppm m], (..., bands)."""
+        light: Tensor = self.curves(ppm_m * self.air_mass_factor, detector_column)
+        return light
+
+
+@dataclass(frozen=True, eq=False)
+class MethaneEstimate:
+    """Per pixel, (pixels,) each."""
+
+    ppm_m: Tensor
+    """Enhancement [ppm m]."""
+    std: Tensor
+    """Its standard deviation [ppm m]."""
+    sensitivity: Tensor
+    """Change of the estimate per change of the truth [1]: 1 = the data decide, 0 = the prior does."""
+
+    @classmethod
+    def concatenate(cls, parts: list[MethaneEstimate]) -> MethaneEstimate:
+        """Pixels of several estimates, one after the other."""
+        return cls(
+            torch.cat([p.ppm_m for p in parts]),
+            torch.cat([p.std for p in parts]),
+            torch.cat([p.sensitivity for p in parts]),
+        )

@@ -1,0 +1,170 @@
+"""p3VAE for methane on synthetic ground, and plumes in maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from p3vae.models.checkpoint import read_model_file, write_model_file
+from p3vae.models.methane import MethaneP3VAE, MethaneSettings, pixels_needed
+from p3vae.models.methane_noise import NoiseModel
+from p3vae.models.methane_paper import PaperSettings, fit_paper
+from p3vae.models.methane_types import PlumeOptics
+from p3vae.models.plumes import count_false_alarms, label_plumes, list_plumes, plume_free
+from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
+from p3vae.physics.spectral_response import Bands
+
+BANDS = Bands.of(np.concatenate([np.arange(600.0, 1500.0, 60.0), np.arange(2000.0, 2451.0, 12.0)]), np.full(53, 11.0))
+SETTINGS = MethaneSettings(components=2, rounds=3, nodes=40, max_ppm_m=4e4)
+TABLE = MethaneAbsorption.load()
+
+
+def optics(centres: np.ndarray | None = None) -> PlumeOptics:
+    curves = TABLE.band_transmittance(BANDS, centres_nm=centres)
+    return PlumeOptics(curves, air_mass_factor(30.0), torch.as_tensor(BANDS.wavelength_nm), 4e4)
+
+
+def noise() -> NoiseModel:
+    level = torch.full((len(BANDS),), 5.0, dtype=torch.float64)
+    return NoiseModel.from_snr(level, torch.full_like(level, 200.0))
+
+
+def scene(pixels: int, seed: int, ppm_m: torch.Tensor | None = None, columns=None, view=None) -> torch.Tensor:
+    """Two kinds of ground whose clear bands tell much of the absorbing ones, seen with noise."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.as_tensor((BANDS.wavelength_nm - 1500.0) / 1000.0)
+    kind = torch.randint(2, (pixels, 1), generator=g)
+    slope = torch.where(kind == 0, -0.4, 0.3) + 0.05 * torch.randn(pixels, 1, generator=g)
+    bend = 0.1 * torch.randn(pixels, 1, generator=g)
+    bright = torch.exp(0.4 * torch.randn(pixels, 1, generator=g))
+    clean = 5.0 * bright * (1.0 + slope * x + bend * x**2)
+    if ppm_m is not None:
+        clean = clean * (view or optics()).transmittance(ppm_m, columns)
+    return clean + torch.randn(clean.shape, generator=g, dtype=torch.float64) * noise().variance(clean).sqrt()
+
+
+@pytest.fixture(scope="module")
+def model() -> MethaneP3VAE:
+    truth = torch.linspace(0, 4e4, 600, dtype=torch.float64)
+    return MethaneP3VAE.fit(scene(1500, 0), optics(), settings=SETTINGS, unlabelled=scene(600, 1, truth), noise=noise())
+
+
+def test_estimates_are_close_and_their_std_is_honest(model):
+    truth = torch.rand(2000, generator=torch.Generator().manual_seed(7), dtype=torch.float64) * 4e4
+    found = model.invert(scene(2000, 2, truth))
+    error = found.ppm_m.double() - truth
+    assert 0.9 < (error.abs() < 1.96 * found.std).double().mean().item() < 0.99
+    assert error.abs().mean() < 600
+    assert abs(error.mean().item()) < 150
+    assert np.polyfit(truth, found.ppm_m, 1)[0] == pytest.approx(1.0, abs=0.02)
+
+
+def test_strong_plumes_are_not_underestimated_as_by_a_constant_coefficient(model):
+    truth = torch.full((500,), 3.5e4, dtype=torch.float64)
+    assert model.invert(scene(500, 3, truth)).ppm_m.mean().item() == pytest.approx(3.5e4, rel=0.02)
+
+
+def test_a_negative_lower_bound_makes_plume_free_ground_average_to_zero():
+    settings = MethaneSettings(components=2, rounds=2, nodes=48, min_ppm_m=-8e3, max_ppm_m=4e4)
+    fitted = MethaneP3VAE.fit(scene(1500, 0), optics(), settings=settings, noise=noise())
+    found = fitted.invert(scene(1500, 5))
+    assert abs(found.ppm_m.mean().item()) < 4 * found.std.mean().item() / np.sqrt(1500)
+
+
+def test_every_seed_trains():
+    truth = torch.linspace(1e4, 4e4, 300, dtype=torch.float64)
+    for seed in range(4):
+        settings = MethaneSettings(components=3, rounds=2, nodes=32, max_ppm_m=4e4, seed=seed)
+        fitted = MethaneP3VAE.fit(scene(900, 0), optics(), settings=settings, noise=noise())
+        assert (fitted.invert(scene(300, 1, truth)).ppm_m - truth).abs().mean() < 1000
+
+
+def test_a_saved_model_gives_the_same_estimates(model, tmp_path):
+    write_model_file(tmp_path / "m.p3vae", model.to_file())
+    again = MethaneP3VAE.from_file(read_model_file(tmp_path / "m.p3vae", kind="methane"), optics())
+    x = scene(50, 9, torch.full((50,), 1e4, dtype=torch.float64))
+    assert again.invert(x).ppm_m.numpy() == pytest.approx(model.invert(x).ppm_m.numpy(), rel=1e-3)
+
+
+def test_a_model_of_other_bands_is_refused(model):
+    other = PlumeOptics(model.optics.curves, 2.0, model.optics.wavelength_nm + 5.0, 4e4)
+    with pytest.raises(ValueError, match="other bands"):
+        MethaneP3VAE.from_file(model.to_file(), other)
+
+
+def test_the_smile_matters_and_is_corrected():
+    columns = torch.arange(64).repeat_interleave(20)
+    centres = BANDS.wavelength_nm + np.linspace(-4.0, 4.0, 64)[:, None]
+    truth = torch.full((len(columns),), 2e4, dtype=torch.float64)
+    aware = MethaneP3VAE.fit(scene(1500, 0), optics(centres), settings=SETTINGS, noise=noise())
+    naive = MethaneP3VAE.fit(scene(1500, 0), optics(), settings=SETTINGS, noise=noise())
+    seen = scene(len(columns), 4, truth, columns, optics(centres))
+    aware_error = (aware.invert(seen, columns).ppm_m - truth).abs().mean()
+    naive_error = (naive.invert(seen).ppm_m - truth).abs().mean()
+    assert aware_error < 0.7 * naive_error
+    with pytest.raises(ValueError, match="detector columns"):
+        aware.invert(seen)
+
+
+def test_too_few_pixels_say_how_many_are_needed():
+    with pytest.raises(ValueError, match=str(pixels_needed(optics()))):
+        MethaneP3VAE.fit(scene(100, 0), optics(), settings=SETTINGS, noise=noise())
+
+
+def test_noise_is_estimated_from_the_scene():
+    estimated = NoiseModel.estimate(scene(3000, 0)).variance(torch.full((53,), 5.0, dtype=torch.float64))
+    assert (estimated / noise().variance(torch.full((53,), 5.0))).median().item() == pytest.approx(1.0, abs=0.25)
+
+
+def test_published_model_learns_on_easy_ground():
+    truth = torch.rand(600, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4e4
+    settings = PaperSettings(epochs=2, max_ppm_m=4e4)
+    found = fit_paper(scene(600, 0), scene(600, 1, truth), optics(), settings).invert(scene(600, 1, truth))
+    assert ((found.ppm_m >= 0) & (found.ppm_m <= 4e4)).all()
+    assert torch.isfinite(found.std).all()
+
+
+def test_plume_pixels_do_not_enter_the_background():
+    plume = torch.zeros(3000, dtype=torch.float64)
+    plume[:150] = 2e4
+    keep = plume_free(scene(3000, 0, plume), optics())
+    assert keep[:150].double().mean() < 0.05
+    assert keep[150:].double().mean() > 0.97
+
+
+def synthetic_map(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((60, 80))
+    truth[10:20, 10:20] = 3000.0
+    truth[40:46, 50:60] = 2000.0
+    return truth, truth + 200.0 * rng.standard_normal(truth.shape)
+
+
+def test_two_plumes_are_found_with_their_mass_and_none_in_the_flipped_map():
+    truth, seen = synthetic_map()
+    valid = np.ones(truth.shape, bool)
+    labels = label_plumes(seen, valid)
+    found, real = labels > 0, truth > 0
+    assert labels.max() == 2
+    assert 2 * (found & real).sum() / (found.sum() + real.sum()) > 0.85
+    assert count_false_alarms(seen, valid) == 0
+    first = list_plumes(seen, np.full(seen.shape, 200.0), labels, 900.0, wind_m_s=4.0)[0]
+    assert first.ime_kg == pytest.approx(100 * 3000.0 * 900.0 * 7.16e-7, rel=0.05)
+    assert first.ime_std_kg == pytest.approx(200.0 * np.sqrt(first.pixels) * 900.0 * 7.16e-7)
+    assert first.emission is not None
+    expected = 3600 * (0.34 * 4 + 0.44) * first.ime_kg / np.sqrt(first.area_m2)
+    assert first.emission.kg_per_hour == pytest.approx(expected)
+
+
+def test_noise_alone_holds_no_plume():
+    noise_map = 300.0 * np.random.default_rng(3).standard_normal((100, 100))
+    assert label_plumes(noise_map, np.ones((100, 100), bool)).max() == 0
+
+
+def test_invalid_pixels_are_no_plume():
+    _, seen = synthetic_map()
+    seen[0:12, 60:80] = np.nan
+    labels = label_plumes(np.nan_to_num(seen, nan=1e6), np.isfinite(seen))
+    assert (labels[0:12, 60:80] == 0).all()
+    assert label_plumes(seen, np.zeros(seen.shape, bool)).max() == 0
