@@ -1,0 +1,59 @@
+"""What the pendulum models have in common."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class Forecast(NamedTuple):
+    """What a model makes of observed swings."""
+
+    codes: Tensor
+    """Posterior means of the latent variables, (swings, latents)."""
+    angle: Tensor
+    """Predicted angles from the first observation on [rad], (swings, steps)."""
+
+
+class PendulumNetwork(nn.Module, ABC):
+    """A variational autoencoder of pendulum swings."""
+
+    latent_names: tuple[str, ...]
+    """Names of the columns of `Forecast.codes`."""
+
+    @abstractmethod
+    def loss_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
+        """Named parts of the loss of swings (batch, 50) [rad]; `omega` (batch,) is nan where unknown.
+
+        Draws latent variables from the posterior in training mode, and takes their means in evaluation mode.
+        """
+
+    @abstractmethod
+    def forecast(self, angle: Tensor, steps: int) -> Forecast:
+        """Latent variables of swings (swings, 50) [rad], and their angles over `steps`."""
+
+
+def dense(*widths: int, activation: type[nn.Module]) -> nn.Sequential:
+    """Linear layers of the given widths with `activation` between them."""
+    layers: list[nn.Module] = []
+    for width_in, width_out in pairwise(widths):
+        layers += [nn.Linear(width_in, width_out), activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def frozen_copy(module: Module) -> Module:
+    """The module as it is now, through which gradients reach its inputs but not its own parameters."""
+    return copy.deepcopy(module).requires_grad_(False)
+
+
+def gaussian_kl(mean: Tensor, std: Tensor, prior_mean: Tensor | float, prior_std: Tensor | float) -> Tensor:
+    """KL(N(mean, std²) ‖ N(prior_mean, prior_std²)) [nat], elementwise."""
+    ratio = (std / prior_std).square()
+    return 0.5 * (ratio + ((mean - prior_mean) / prior_std).square() - 1.0 - torch.log(ratio))
