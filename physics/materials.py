@@ -197,12 +197,12 @@ GRANITE_GRAVEL = Material(
 )
 
 LAND_COVER: tuple[LandCover, ...] = (
-    LandCover("vegetation", "#2f8f3a", (GRASS, DRY_GRASS, TREE), 0.10),
-    LandCover("sheet metal", "#4a7fb5", (ALUMINIUM, COATED_STEEL), 0.08),
-    LandCover("bare soil", "#a9814f", (LIGHT_LOAM, DARK_LOAM), 0.08),
-    LandCover("tile", "#c8502d", (RED_TILE, ORANGE_TILE, WEATHERED_TILE), 0.08),
     LandCover("asphalt", "#55565b", (FRESH_ASPHALT, WORN_ASPHALT), 0.08),
+    LandCover("bare soil", "#a9814f", (LIGHT_LOAM, DARK_LOAM), 0.08),
     LandCover("gravel", "#d9cfb4", (LIMESTONE_GRAVEL, GRANITE_GRAVEL), 0.08),
+    LandCover("sheet metal", "#4a7fb5", (ALUMINIUM, COATED_STEEL), 0.08),
+    LandCover("tile", "#c8502d", (RED_TILE, ORANGE_TILE, WEATHERED_TILE), 0.08),
+    LandCover("vegetation", "#2f8f3a", (GRASS, DRY_GRASS, TREE), 0.10),
 )
 """Class k of a map (k = 1, 2, …) is `LAND_COVER[k - 1]`; 0 means no data."""
 

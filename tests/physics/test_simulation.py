@@ -40,8 +40,8 @@ def test_where_light_is_that_of_flat_ground_reflectance_is_that_of_the_material(
     """Asphalt is a mix of its two synthetic spectra, within three times its brightness spread of 8 %."""
     scene = simulate_reflectance(BANDS, CLEAN)
     flat = np.all(np.abs(light(scene, CLEAN.sun_zenith_deg) - 1) < 0.03, axis=-1)
-    spectra = scene.cube[flat & (scene.class_id == 5) & (scene.purity > 0.999)]
-    fresh, worn = (asphalt.reflectance(BANDS.wavelength_nm) for asphalt in LAND_COVER[4].materials)
+    spectra = scene.cube[flat & (scene.class_id == 1) & (scene.purity > 0.999)]
+    fresh, worn = (asphalt.reflectance(BANDS.wavelength_nm) for asphalt in LAND_COVER[0].materials)
     assert len(spectra) > 30
     assert np.all(spectra > fresh * 0.97 * np.exp(-3 * 0.08))
     assert np.all(spectra < worn * 1.03 * np.exp(3 * 0.08))
@@ -49,7 +49,7 @@ def test_where_light_is_that_of_flat_ground_reflectance_is_that_of_the_material(
 
 def test_shade_is_dark_and_blue():
     scene = simulate_reflectance(BANDS, CLEAN)
-    asphalt = (scene.class_id == 5) & (scene.purity > 0.95)
+    asphalt = (scene.class_id == 1) & (scene.purity > 0.95)
     lit = scene.cube[asphalt & (scene.lit_fraction == 1)].mean(axis=0)
     shade = scene.cube[asphalt & (scene.lit_fraction == 0)].mean(axis=0)
     assert np.all(shade < 0.5 * lit)
