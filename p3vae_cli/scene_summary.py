@@ -59,8 +59,8 @@ def valid_fraction(scene: Scene) -> float:
     return float(sum(v.sum() for v in valid) / sum(v.size for v in valid))
 
 
-def render(summary: dict[str, Any], models: list[tuple[str, str]]) -> RenderableType:
-    """A table for people; `models` holds (model name, verdict) pairs."""
+def render(summary: dict[str, Any]) -> RenderableType:
+    """A table for people."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
@@ -84,8 +84,10 @@ def render(summary: dict[str, Any], models: list[tuple[str, str]]) -> Renderable
     table.add_row("Time", summary["time"] or "unknown")
     table.add_row("Place", _place(summary["longitude_deg"], summary["latitude_deg"]))
     table.add_row("Nodata", f"{100 * (1 - summary['valid_fraction']):.1f} % of pixels")
-    for name, verdict in models:
-        table.add_row("Model", f"{name}: {verdict}")
+    for verdict in summary["models"]:
+        table.add_row(
+            "Model", f"{verdict['model']}: {'fits' if verdict['applicable'] else 'no'}, {verdict['reason']}"
+        )
     return Group(table)
 
 

@@ -30,7 +30,7 @@ class TrainingProgress:
             transient=True,
             disable=not (console.is_terminal if show is None else show),
         )
-        self._task = self._bar.add_task("")
+        self._task = self._bar.add_task("finding latent spectra", total=None)
 
     def epoch(self, report: EpochReport) -> None:
         """Show one epoch."""

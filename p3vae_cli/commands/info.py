@@ -17,16 +17,27 @@ if TYPE_CHECKING:
 @click.command()
 @scene_argument
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A model to judge as well.",
+)
 @scene_options
-def info(scene: Path, as_json: bool, scene_options: SceneOptions) -> None:
+def info(scene: Path, as_json: bool, models: tuple[Path, ...], scene_options: SceneOptions) -> None:
     """Show what SCENE holds: product, grid, bands, sun, and what could be done with it."""
     from p3vae.cli.console import stdout
+    from p3vae.cli.model_files import shipped_models, verdicts
     from p3vae.cli.scene_summary import render, summarise
     from p3vae.cli.scenes import open_scene
 
     with open_scene(scene, scene_options) as opened:
-        summary = summarise(opened)
+        summary = summarise(opened) | {
+            "models": [verdict.record() for verdict in verdicts(opened, [*shipped_models(), *models])]
+        }
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
-        stdout().print(render(summary, models=[]))
+        stdout().print(render(summary))
