@@ -19,16 +19,25 @@ from p3vae.models.posterior import Library, NoiseModel, PosteriorSolver
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
 
-_TOLERANCES = ((0.05, 0.05), (0.05, 0.02), (0.02, 0.02), (0.02, 0.0), (0.005, 0.0), (0.0, 0.0))
-"""Smooth and reflected deviations to try, from the most forgiving to none."""
-_WORTH_FORGIVING = 0.005
-"""F1 that may be given up on validation for a model that forgives more."""
+_TOLERANCES = (
+    {"smooth": 0.0, "sky": 0.0, "reflected": 0.0},
+    {"smooth": 0.0, "sky": 0.1, "reflected": 0.0},
+    {"smooth": 0.003, "sky": 0.1, "reflected": 0.02},
+)
+"""Deviations to allow for, from none to the most forgiving."""
+_PRICE_OF_FORGIVING = 0.001
+"""F1 on validation that forgiving more may cost: it blurs classes that differ only smoothly."""
+_RELIT_COPIES = 3
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 50.0)
 _SURE = 0.95
+_USUAL_QUANTILE = 0.9
+"""Unlabelled pixels count as a class's own when they fit as well as this share of its labelled ones."""
 _MOST_PER_CLASS = 150
 _MOST_UNLABELLED = 6000
 _MOST_LEVELLING = 400
 _HOPELESS = -20.0
+_UNFAMILIAR = 10.0
+"""Residual variance, in units of the noise, of a material that was never seen."""
 _UNKNOWN_QUANTILE, _UNKNOWN_MARGIN = 0.99, 3.0
 
 
@@ -54,6 +63,8 @@ class Validation:
     predicted: IntArray
     noise: NoiseModel
     unknown_misfit: float
+    unfamiliar: float
+    """Share of the pixels whose material no training polygon of their class shows."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
@@ -71,7 +82,10 @@ def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: Train
         return Library(tuple(spectra), surroundings)
     found = _sure_unlabelled(data, Library(tuple(spectra), surroundings), optics, seed)
     for k, (pixels, extra) in enumerate(zip(labelled, found, strict=True)):
-        both = np.concatenate([_some(pixels, _MOST_LEVELLING, seed), extra])
+        own = _some(pixels, _MOST_LEVELLING, seed)
+        usual = np.quantile(explain(own, spectra[k], light).misfit, _USUAL_QUANTILE)
+        alike = explain(extra, spectra[k], light).misfit <= usual
+        both = np.concatenate([own, extra[alike]])
         if not settings.stop_gradient and len(extra):
             spectra[k] = refined_spectra(spectra[k], both, np.ones(len(both)), light, rounds=4)
         spectra[k] = levelled_spectra(spectra[k], both, light, optics.cos_zenith)
@@ -82,29 +96,47 @@ def validate(
     folds: Sequence[tuple[TrainingSet, TrainingSet]], classes: int, optics: Optics, settings: TrainingSettings
 ) -> Validation:
     """Choose the noise model on polygons kept aside, as they are and in other light."""
-    trials = []
-    for train, kept in folds:
-        library = fit_library(train, classes, optics, settings)
-        kept = _thin(kept, classes, settings.seed)
+    trials, residuals = [], []
+    for fold in folds:
+        library = fit_library(fold[0], classes, optics, settings)
+        train, kept = (_thin(part, classes, settings.seed) for part in fold)
+        residuals.append((library, train.class_index, train.spectra.astype(np.float64)))
         plain = kept.spectra.astype(np.float64)
-        relit = relit_copies(plain, kept.class_index, library, optics, np.random.default_rng(settings.seed))
-        trials.append((library, kept.class_index, plain, relit))
-    base = _white_noise([(library, truth, plain) for library, truth, plain, _ in trials], optics)
+        rng = np.random.default_rng(settings.seed)
+        copies = [relit_copies(plain, kept.class_index, library, optics, rng) for _ in range(_RELIT_COPIES)]
+        trials.append((library, kept.class_index, plain, np.concatenate(copies)))
+    base = _white_noise(residuals, optics)
+    flags = [_is_familiar(*trial[:3], base, optics) for trial in trials]
+    familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
     scored = []
-    for smooth, reflected in _TOLERANCES:
-        noise = replace(base, smooth=smooth, reflected=reflected)
+    for tolerance in _TOLERANCES:
+        noise = replace(base, **tolerance)
         outcome = _Outcome.of(trials, noise, optics)
-        scored.append((outcome.score(classes), noise, outcome))
-    best = max(score for score, _, _ in scored)
-    _, noise, outcome = next(entry for entry in scored if entry[0] >= best - _WORTH_FORGIVING)
-    misfit = float(np.quantile(outcome.misfit, _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN
-    half = outcome.plain
+        scored.append((outcome.where(familiar).score(classes), noise, outcome))
+    strict = scored[0][0]
+    _, noise, outcome = next(entry for entry in scored[::-1] if entry[0] >= strict - _PRICE_OF_FORGIVING)
+    known, plain_rows = outcome.where(familiar), outcome.plain
     return Validation(
-        truth=outcome.truth[half],
-        predicted=outcome.evidence[half].argmax(1),
-        noise=replace(noise, temperature=outcome.temperature()),
-        unknown_misfit=misfit,
+        truth=outcome.truth[plain_rows],
+        predicted=outcome.evidence[plain_rows].argmax(1),
+        noise=replace(noise, temperature=known.temperature()),
+        unknown_misfit=float(np.quantile(known.misfit, _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
+        unfamiliar=float(1 - familiar.mean()),
     )
+
+
+def _is_familiar(
+    library: Library, truth: IntArray, spectra: FloatArray, noise: NoiseModel, optics: Optics
+) -> npt.NDArray[np.bool_]:
+    """False for pixels of a material that no training polygon shows: nothing can be calibrated on them."""
+    familiar = np.ones(len(truth), dtype=np.bool_)
+    for k in np.unique(truth):
+        rows = truth == k
+        expected = noise.floor**2 / np.square(spectra[rows]).mean(1) + noise.relative**2
+        familiar[rows] = explain(spectra[rows], library.spectra[int(k)], optics.light).misfit < (
+            _UNFAMILIAR * expected
+        )
+    return familiar if familiar.mean() > 0.1 else np.ones_like(familiar)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +160,16 @@ class _Outcome:
             solver = optics.solver(library, noise)
             for spectra, is_plain in ((plain, True), (relit, False)):
                 found = solver.solve(torch.as_tensor(spectra, dtype=torch.float32))
-                truths.append(truth)
+                truths.append(np.tile(truth, len(spectra) // len(truth)))
                 evidences.append(found.log_evidence.double().numpy())
                 misfits.append(found.misfit.numpy())
-                plains.append(np.full(len(truth), is_plain))
+                plains.append(np.full(len(spectra), is_plain))
         parts = [np.concatenate(part) for part in (truths, evidences, misfits, plains)]
         return cls(parts[0], parts[1], parts[2], parts[3])
+
+    def where(self, rows: npt.NDArray[np.bool_]) -> _Outcome:
+        """The outcome of some pixels."""
+        return _Outcome(self.truth[rows], self.evidence[rows], self.misfit[rows], self.plain[rows])
 
     def score(self, classes: int) -> float:
         """Average F1, in the light as it was and in other light alike."""
@@ -200,7 +236,7 @@ def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: 
         return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
     found = optics.solver(library, NoiseModel()).solve(torch.from_numpy(np.ascontiguousarray(pixels)))
     probability, index = found.log_evidence.softmax(1).max(1)
-    sure = (probability > _SURE) & (found.misfit <= found.misfit.quantile(0.9))
+    sure = probability > _SURE
     rows = [((index == k) & sure).numpy() for k in range(len(library.spectra))]
     return [_some(pixels[mine], _MOST_LEVELLING, seed).astype(np.float64) for mine in rows]
 

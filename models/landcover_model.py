@@ -72,7 +72,7 @@ class LandCoverModel:
         values = np.asarray(spectra, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != len(self.bands):
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
-        usable = np.isfinite(values).all(1)
+        usable: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
         usable &= np.sqrt(np.square(np.where(usable[:, None], values, 0)).mean(1)) > _DARKEST_RMS
         parts = [
             self._predict_usable(torch.from_numpy(values[rows]).to(self.device), irradiance, method)

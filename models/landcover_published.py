@@ -78,10 +78,12 @@ class PublishedP3VAE(nn.Module):
             spectra = torch.func.functional_call(self.decoder, parameters, (inputs,))
         else:
             spectra = self.decoder(inputs)
-        reflectance = (v[..., None] * spectra).sum(1)
+        reflectance: Tensor = (v[..., None] * spectra).sum(1)
         if not self.options.physics:
             return reflectance
-        return apparent_reflectance(reflectance, z, sky_from_sun(z), self.direct_ratio, self.diffuse_ratio)
+        light = (z, sky_from_sun(z), self.direct_ratio, self.diffuse_ratio)
+        seen: Tensor = apparent_reflectance(reflectance, *light)
+        return seen
 
     def bound(self, x: Tensor, y: Tensor, *, frozen: bool = False) -> Tensor:
         """−L(x, y), one reparametrised draw, (samples,)."""
@@ -146,7 +148,7 @@ class PublishedP3VAE(nn.Module):
             v = _inverse_dirichlet(concentration, uniform[2:]).clamp(min=1e-6)
             v = v / v.sum(1, keepdim=True)
             q_z, q_v = Beta(light[:, 0], light[:, 1]), Dirichlet(concentration)
-            ratio = p_z.log_prob(z) - q_z.log_prob(z) - q_v.log_prob(v)
+            ratio: Tensor = p_z.log_prob(z) - q_z.log_prob(z) - q_v.log_prob(v)  # type: ignore[no-untyped-call]
             scores = [self._score(x, k, z, v) for k in range(self.classes)]
             weights.append(ratio[:, None] + torch.stack(scores, 1))
             lights.append(z)

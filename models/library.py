@@ -41,7 +41,7 @@ class Explanation:
 
 
 def explain(pixels: FloatArray, spectra: FloatArray, light: FloatArray) -> Explanation:
-    """Non-negative least squares of pixels (n, bands) on spectra (k, bands) over a grid of lights (2, bands)."""
+    """Non-negative least squares of pixels (n, bands) on spectra (k, bands) in any mix of lights."""
     count = len(spectra)
     best = np.full(len(pixels), -np.inf)
     amount = np.zeros((len(pixels), count))
@@ -57,7 +57,7 @@ def explain(pixels: FloatArray, spectra: FloatArray, light: FloatArray) -> Expla
             better = energy > best
             best[better], angle[better] = energy[better], theta
             amount[better] = 0.0
-            amount[np.ix_(better, face)] = u[better]
+            amount[np.ix_(np.flatnonzero(better), np.array(face))] = u[better]
     total = amount.sum(1)
     square = np.square(pixels).sum(1)
     return Explanation(
@@ -117,7 +117,9 @@ def levelled_spectra(
 
 
 def _level(spectrum: FloatArray, pixels: FloatArray, light: FloatArray, cos_zenith: float) -> FloatArray:
-    candidates = [spectrum / (z * light[0] + _SKY_MEAN * light[1]) for z in np.linspace(0.4, 1.0, 31)]
+    candidates: list[FloatArray] = [
+        spectrum / (z * light[0] + _SKY_MEAN * light[1]) for z in np.linspace(0.4, 1.0, 31)
+    ]
     plausibility = [_plausibility(candidate, pixels, light, cos_zenith) for candidate in candidates]
     return candidates[int(np.argmax(plausibility))]
 

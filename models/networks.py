@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -48,7 +50,7 @@ class SegmentClassifier(nn.Module):
     def __init__(self, segments: tuple[int, ...], classes: int, hidden: int = 256) -> None:
         super().__init__()
         self.segments = segments
-        kernels = [max(1, n // 5) for n in segments]
+        kernels = [max(1, n // 5) | 1 for n in segments]
         self.first = nn.ModuleList(nn.Conv1d(1, 1, k, padding="same") for k in kernels)
         self.second = nn.ModuleList(nn.Conv1d(1, 1, k, padding="same") for k in kernels)
         width = sum(max(1, n // 2) for n in segments)
@@ -66,7 +68,7 @@ class SegmentClassifier(nn.Module):
         """Logits (samples, classes) of spectra (samples, bands)."""
         parts = []
         for part, first, second in zip(
-            spectra.split(list(self.segments), 1), self.first, self.second, strict=True
+            torch.split(spectra, list(self.segments), 1), self.first, self.second, strict=True
         ):
             signal = part[:, None]
             filtered = F.relu(second(F.relu(first(signal)))) + signal
@@ -138,8 +140,9 @@ class LatentSpectra(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Spectra (samples, mixtures, bands) in [0, 1] for inputs (samples, inputs)."""
-        detail = torch.sigmoid(self.detail(inputs)).unflatten(1, (self.mixtures, -1))
-        return torch.sigmoid(self.level(inputs))[:, None] * detail
+        detail = torch.sigmoid(self.detail(inputs)).view(len(inputs), self.mixtures, -1)
+        spectra: Tensor = torch.sigmoid(self.level(inputs))[:, None] * detail
+        return spectra
 
 
 def contiguous_segments(wavelength: Tensor) -> tuple[int, ...]:
@@ -147,4 +150,4 @@ def contiguous_segments(wavelength: Tensor) -> tuple[int, ...]:
     step = wavelength.diff()
     ends = (step > 2 * step.median()).nonzero().squeeze(1) + 1
     edges = [0, *ends.tolist(), len(wavelength)]
-    return tuple(b - a for a, b in zip(edges, edges[1:], strict=False))
+    return tuple(b - a for a, b in itertools.pairwise(edges))

@@ -37,8 +37,8 @@ def beta_kl(posterior: Beta, prior: Beta) -> Tensor:
 
 def dirichlet_kl(posterior: Dirichlet, prior: Dirichlet) -> Tensor:
     """KL(q ‖ p) of two Dirichlet distributions, one value per sample (never broadcast over samples)."""
-    expanded = prior.expand(posterior.batch_shape)
-    return kl_divergence(posterior, expanded)
+    shape = posterior.concentration.shape
+    return kl_divergence(posterior, Dirichlet(prior.concentration.expand(shape)))
 
 
 def entropy(logits: Tensor) -> Tensor:

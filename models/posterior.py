@@ -5,16 +5,18 @@ For a class with latent reflectance spectra ρ_k the decoder is linear once the 
     x = Σ_k u_k·m_k(θ) + residual,   m_k(θ) = (cosθ·a + sinθ·b)⊙ρ_k,   u ≥ 0,   z = Σu·cosθ,   w = Σu·sinθ
 
 θ is integrated by quadrature, u is solved exactly: the non-negative optimum lies on one of the faces of the
-orthant, and each face has a closed form. The residual is Gaussian, white plus a part that is smooth along the
-spectrum and proportional to the signal, plus light reflected by the surroundings; the last two are a few
-extra columns with a Gaussian prior, so their integral is closed too. Spectra are projected once on the few
-columns of each class and the number of bands plays no further part. Classes whose unconstrained fit is
-already hopeless are never solved.
+orthant, and each face has a closed form. The residual is Gaussian: white, plus a part that is smooth along
+the spectrum and proportional to the signal or to its skylit part, plus light reflected by the surroundings.
+Those parts are a few extra columns with a Gaussian prior, so their integral is closed too. Spectra are
+projected once on the few columns of each class and the number of bands plays no further part. Classes whose
+unconstrained fit is already hopeless are never solved.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,8 +31,8 @@ FloatArray = npt.NDArray[np.float64]
 _NODES = 13
 _REFINEMENT = 5
 _SMALLEST_ANGLE_DEG = 6.0
-_LEVELS = np.geomspace(0.02, 40.0, 17)
-_BLOCK = 4096
+_LEVELS = np.geomspace(0.03, 30.0, 11)
+_BLOCK = 8192
 _HOPELESS = 14.0
 """A class this far behind in log probability cannot change any product."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
@@ -47,9 +49,11 @@ class NoiseModel:
     """White noise as a share of the root mean square of the spectrum [1]."""
     smooth: float = 0.02
     """Spectrally smooth deviation as a share of the signal [1]."""
+    sky: float = 0.0
+    """Deviation of the colour of skylight from the assumed one, as a share of the skylight [1]."""
     reflected: float = 0.0
     """Light sent by the surroundings, as a share of their mean reflectance [1]."""
-    level: float = 0.085
+    level: float = 0.07
     """How well the level of a latent spectrum is known [1]: slopes of the labelled ground are not."""
     temperature: float = 1.0
     """Divides the log-likelihood, so that confidences mean what they say."""
@@ -82,28 +86,22 @@ class PixelPosterior(NamedTuple):
     """Squared whitened residual of the best class, per band."""
 
 
-class _Faces(NamedTuple):
-    """Faces of one size: which coefficients they keep, and the variance of their sum at each node."""
-
-    members: Tensor
-    sum_variance: Tensor
-
-
 class _ClassTables(NamedTuple):
-    """One class at one brightness: linear maps from the projected spectrum."""
+    """One class at one brightness: linear maps from the projected spectrum, rows ordered (…, node)."""
 
     bound: Tensor
-    """(columns, nodes * (K + nuisances)): whitened full-face coordinates and nuisance coordinates."""
+    """((K + nuisances) * nodes, columns): whitened full-face coordinates, then nuisance coordinates."""
     moments: Tensor
-    """(columns, nodes * K): Φᵀ Σ⁻¹ x."""
-    solutions: tuple[Tensor, ...]
-    """Per face size, (columns, nodes * faces * size)."""
-    faces: tuple[_Faces, ...]
+    """(K * nodes, columns): Φᵀ Σ⁻¹ x."""
+    solutions: Tensor
+    """(members of all faces * nodes, columns): coefficients of every face, face after face."""
+    faces: tuple[tuple[int, ...], ...]
+    sum_variance: Tensor
+    """Variance of the sum of coefficients, (faces, nodes, 1)."""
     log_det: Tensor
-    """log |Σ|, (nodes,)."""
+    """log |Σ|, (nodes, 1)."""
     white: float
-    """White variance of the normalised spectrum."""
-    size: int
+    """White variance of the unit-norm spectrum."""
 
 
 def smooth_basis(wavelength: FloatArray, terms: int = SMOOTH_TERMS) -> FloatArray:
@@ -131,12 +129,13 @@ class PosteriorSolver:
         self._device = torch.device(device)
         self.angles = np.radians(np.linspace(_SMALLEST_ANGLE_DEG, 90.0, _NODES))
         fine = np.linspace(self.angles[0], self.angles[-1], (_NODES - 1) * _REFINEMENT + 1)
-        self._refine = self._tensor(CubicSpline(self.angles, np.eye(_NODES))(fine).T)
-        self._fine_cos, self._fine_sin = self._tensor(np.cos(fine)), self._tensor(np.sin(fine))
-        self._cos, self._sin = self._tensor(np.cos(self.angles)), self._tensor(np.sin(self.angles))
+        self._refine = self._tensor(CubicSpline(self.angles, np.eye(_NODES))(fine))
+        self._fine_cos, self._fine_sin = (self._tensor(f(fine)[:, None]) for f in (np.cos, np.sin))
+        self._cos, self._sin = (self._tensor(f(self.angles)[:, None]) for f in (np.cos, np.sin))
+        self._log_levels = self._tensor(np.log(_LEVELS))
         self._columns = [np.linalg.qr(self._raw_columns(spectra))[0] for spectra in library.spectra]
-        self._projection = self._tensor(np.concatenate(self._columns, axis=1))
-        self._offsets = np.cumsum([0, *(basis.shape[1] for basis in self._columns)])
+        self._projection = self._tensor(np.concatenate(self._columns, axis=1).T)
+        self._widths = [basis.shape[1] for basis in self._columns]
         self._tables: dict[tuple[int, int], _ClassTables] = {}
 
     @property
@@ -146,8 +145,21 @@ class PosteriorSolver:
 
     def solve(self, spectra: Tensor) -> PixelPosterior:
         """Posterior of spectra (pixels, bands), float32, all finite and with some signal."""
-        blocks = [self._solve_block(block) for block in spectra.to(self._device).split(_BLOCK)]
+        pieces = torch.split(spectra.to(self._device), _BLOCK)
+        threads = torch.get_num_threads()
+        if threads > 1 and len(pieces) > 1 and self._device.type == "cpu":
+            blocks = self._solve_in_threads(pieces, threads)
+        else:
+            blocks = [self._solve_block(piece) for piece in pieces]
         return PixelPosterior(*(torch.cat(parts) for parts in zip(*blocks, strict=True)))
+
+    def _solve_in_threads(self, pieces: Sequence[Tensor], threads: int) -> list[PixelPosterior]:
+        """One block per thread: the operations of a block are too small to be shared by several."""
+        try:
+            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                return list(pool.map(torch.inference_mode()(self._solve_block), pieces))
+        finally:
+            torch.set_num_threads(threads)
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float32, device=self._device)
@@ -166,126 +178,122 @@ class PosteriorSolver:
 
     def _nuisances(self, spectra: FloatArray, light: FloatArray, norm: float) -> FloatArray:
         """Deviation columns of the unit-norm spectrum, scaled to unit prior variance, (bands, nuisances)."""
-        signal = light * spectra.mean(0)
-        damping = self.noise.smooth / np.sqrt(1.0 + np.arange(self._smooth.shape[1]))
-        smooth = self._smooth * (signal / np.linalg.norm(signal))[:, None] * damping
-        neighbours = spectra.mean(0) * self.library.surroundings * (self.noise.reflected / norm)
+        mean = spectra.mean(0)
+        skylight = light[1] * mean * self.noise.sky
+        signal = (light[0] + light[1]) * mean
+        damping = 1.0 / np.sqrt(1.0 + np.arange(self._smooth.shape[1]))
+        varying = (signal * self.noise.smooth + skylight) / np.linalg.norm(signal)
+        smooth = self._smooth * varying[:, None] * damping
+        neighbours = mean * self.library.surroundings * (self.noise.reflected / norm)
         return np.concatenate([smooth, neighbours[:, None]], axis=1)
 
     def _build_tables(self, index: int, norm: float) -> _ClassTables:
         spectra, basis = self.library.spectra[index], self._columns[index]
         size, bands = spectra.shape
         white = (self.noise.floor / norm) ** 2 + self.noise.relative**2 / bands
-        subsets = [list(itertools.combinations(range(size), count)) for count in range(1, size + 1)]
-        bound, moments, log_det = [], [], []
-        solutions: list[list[FloatArray]] = [[] for _ in subsets]
-        variances: list[list[list[float]]] = [[] for _ in subsets]
+        faces = [f for count in range(1, size + 1) for f in itertools.combinations(range(size), count)]
+        bound, moments, solutions, variances, log_det = [], [], [], [], []
         for angle in self.angles:
-            light = np.cos(angle) * self._light[0] + np.sin(angle) * self._light[1]
-            lit = (light * spectra).T
-            odd = self._nuisances(spectra, light, norm)
+            parts = self._light * np.array([[np.cos(angle)], [np.sin(angle)]])
+            lit = (parts.sum(0) * spectra).T
+            odd = self._nuisances(spectra, parts, norm)
             inner = np.eye(odd.shape[1]) + odd.T @ odd / white
             whitened = (lit - odd @ np.linalg.solve(inner, odd.T @ lit) / white) / white
-            gram = lit.T @ whitened + 1e-9 * np.eye(size) * np.trace(lit.T @ whitened) / size
-            moment = basis.T @ whitened
-            full = np.linalg.solve(np.linalg.cholesky(gram), moment.T)
-            nuisance = np.linalg.solve(np.linalg.cholesky(inner), (basis.T @ odd).T) / white
-            bound.append(np.concatenate([full, nuisance]).T)
+            gram = lit.T @ whitened
+            gram += 1e-9 * np.eye(size) * np.trace(gram) / size
+            moment = whitened.T @ basis
+            full = np.linalg.solve(np.linalg.cholesky(gram), moment)
+            nuisance = np.linalg.solve(np.linalg.cholesky(inner), odd.T @ basis) / white
+            inverses = [np.linalg.inv(gram[np.ix_(face, face)]) for face in faces]
+            bound.append(np.concatenate([full, nuisance]))
             moments.append(moment)
-            log_det.append(bands * np.log(white) + np.linalg.slogdet(inner)[1])
-            for count, faces in enumerate(subsets):
-                inverses = [np.linalg.inv(gram[np.ix_(face, face)]) for face in faces]
-                columns = [moment[:, face] @ inv for face, inv in zip(faces, inverses, strict=True)]
-                solutions[count].append(np.concatenate(columns, axis=1))
-                variances[count].append([float(inv.sum()) for inv in inverses])
+            solutions.append(
+                np.concatenate([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
+            )
+            variances.append([inv.sum() for inv in inverses])
+            log_det.append([bands * np.log(white) + np.linalg.slogdet(inner)[1]])
+        columns = basis.shape[1]
         return _ClassTables(
-            bound=self._tensor(np.concatenate(bound, axis=1)),
-            moments=self._tensor(np.concatenate(moments, axis=1)),
-            solutions=tuple(self._tensor(np.concatenate(parts, axis=1)) for parts in solutions),
-            faces=tuple(
-                _Faces(torch.as_tensor(faces, device=self._device), self._tensor(np.asarray(variance)))
-                for faces, variance in zip(subsets, variances, strict=True)
-            ),
+            bound=self._tensor(np.stack(bound, 1).reshape(-1, columns)),
+            moments=self._tensor(np.stack(moments, 1).reshape(-1, columns)),
+            solutions=self._tensor(np.stack(solutions, 1).reshape(-1, columns)),
+            faces=tuple(faces),
+            sum_variance=self._tensor(np.asarray(variances).T[..., None]),
             log_det=self._tensor(np.asarray(log_det)),
             white=white,
-            size=size,
         )
 
     def _solve_block(self, spectra: Tensor) -> PixelPosterior:
         norm = spectra.norm(dim=1)
-        level = (norm.log()[:, None] - self._tensor(np.log(_LEVELS))).abs().argmin(1)
+        level = (norm.log()[:, None] - self._log_levels).abs().argmin(1)
         order = level.argsort(stable=True)
-        projected = (spectra[order] / norm[order, None]) @ self._projection
+        norm = norm[order]
+        projected = self._projection @ (spectra[order] / norm[:, None]).T
         levels, counts = level[order].unique_consecutive(return_counts=True)
-        parts = []
-        for value, rows in zip(levels.tolist(), projected.split(counts.tolist()), strict=True):
-            start = sum(len(part.sun) for part in parts)
-            parts.append(self._solve_level(rows, norm[order[start : start + len(rows)]], value))
-        joined = [torch.cat(values) for values in zip(*parts, strict=True)]
+        sizes = counts.tolist()
+        parts = [
+            self._solve_level(columns, norms, value)
+            for value, columns, norms in zip(
+                levels.tolist(), torch.split(projected, sizes, 1), torch.split(norm, sizes), strict=True
+            )
+        ]
         back = order.argsort()
-        return PixelPosterior(*(values[back] for values in joined))
+        return PixelPosterior(*(torch.cat(values)[back] for values in zip(*parts, strict=True)))
 
     def _solve_level(self, projected: Tensor, norm: Tensor, level: int) -> PixelPosterior:
         """Solve pixels of about one brightness: the best-bounded class first, then all that may beat it."""
-        pixels, classes = len(projected), self.classes
-        views = [projected[:, self._offsets[k] : self._offsets[k + 1]] for k in range(classes)]
-        tables = [self._class_tables(k, level) for k in range(classes)]
-        residuals = [self._free_residual(view, table) for view, table in zip(views, tables, strict=True)]
+        views = torch.split(projected, self._widths)
+        tables = [self._class_tables(k, level) for k in range(self.classes)]
+        residuals = [_free_residual(view, table) for view, table in zip(views, tables, strict=True)]
         ceiling = torch.stack(
             [
-                self._weight(chi, table.log_det).amax(1)
+                self._weight(chi, table.log_det).amax(0)
                 for (chi, _), table in zip(residuals, tables, strict=True)
-            ],
-            1,
+            ]
         )
-        evidence = torch.full((pixels, classes), -torch.inf, device=self._device)
-        moments = torch.zeros((4, pixels, classes), device=self._device)
-        first = ceiling.argmax(1)
-        for chosen in (torch.nn.functional.one_hot(first, classes).bool(), None):
-            if chosen is None:
-                best = evidence.gather(1, first[:, None])
-                chosen = (ceiling > best - _HOPELESS) & torch.isinf(evidence)
-            for k in range(classes):
-                rows = chosen[:, k].nonzero().squeeze(1)
+        evidence = torch.full_like(ceiling, -torch.inf)
+        moments = ceiling.new_zeros((4, *ceiling.shape))
+
+        def solve(chosen: Tensor) -> None:
+            for k in range(self.classes):
+                rows = chosen[k].nonzero().squeeze(1)
                 if len(rows):
-                    chi0 = residuals[k][1][rows]
-                    evidence[rows, k], moments[:, rows, k] = self._solve_class(
-                        views[k][rows], chi0, norm[rows], tables[k]
+                    evidence[k, rows], moments[:, k, rows] = self._solve_class(
+                        views[k][:, rows], residuals[k][1][:, rows], norm[rows], tables[k]
                     )
-        return _mix(evidence, moments, self.noise.level, len(self._light[0]))
+
+        first = ceiling.argmax(0, keepdim=True)
+        leading = torch.zeros_like(ceiling, dtype=torch.bool).scatter_(0, first, True)
+        solve(leading)
+        solve(~leading & (ceiling > evidence.gather(0, first) - _HOPELESS * self.noise.temperature))
+        return _mix(evidence, moments, self.noise.level, self._light.shape[1])
 
     def _weight(self, chi: Tensor, log_det: Tensor) -> Tensor:
         return -0.5 * (chi + log_det) / self.noise.temperature
-
-    def _free_residual(self, projected: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
-        """Squared residuals (pixels, nodes): with free coefficients (a lower bound), and with none."""
-        coordinates = (projected @ table.bound).unflatten(1, (_NODES, -1)).square()
-        nothing = 1.0 / table.white - coordinates[..., table.size :].sum(-1)
-        return nothing - coordinates[..., : table.size].sum(-1), nothing
 
     def _solve_class(
         self, projected: Tensor, chi0: Tensor, norm: Tensor, table: _ClassTables
     ) -> tuple[Tensor, Tensor]:
         """Log evidence (pixels,) and mean z, mean z², mean w, best residual (4, pixels) of one class."""
-        moments = (projected @ table.moments).unflatten(1, (_NODES, -1))
-        gain = torch.zeros_like(chi0)
-        total = torch.zeros_like(chi0)
-        variance = torch.zeros_like(chi0)
-        for solution, faces in zip(table.solutions, table.faces, strict=True):
-            count, size = faces.members.shape
-            u = (projected @ solution).unflatten(1, (_NODES, count, size))
-            energy = (u * moments[..., faces.members]).sum(-1)
-            energy, which = torch.where(u.amin(-1) >= 0, energy, -1.0).max(-1)
-            better = energy > gain
+        pixels = projected.shape[1]
+        moments = (table.moments @ projected).view(-1, _NODES, pixels)
+        solutions = iter((table.solutions @ projected).view(-1, _NODES, pixels))
+        gain, total, variance = torch.zeros_like(chi0), torch.zeros_like(chi0), torch.zeros_like(chi0)
+        for face, spread in zip(table.faces, table.sum_variance, strict=True):
+            amount = lowest = next(solutions)
+            energy = amount * moments[face[0]]
+            for member in face[1:]:
+                u = next(solutions)
+                energy = torch.addcmul(energy, u, moments[member])
+                amount, lowest = amount + u, torch.minimum(lowest, u)
+            better = (energy > gain) & (lowest >= 0)
             gain = torch.where(better, energy, gain)
-            chosen = u.sum(-1).gather(-1, which[..., None]).squeeze(-1)
-            total = torch.where(better, chosen, total)
-            spread = faces.sum_variance.expand(len(u), -1, -1).gather(-1, which[..., None]).squeeze(-1)
+            total = torch.where(better, amount, total)
             variance = torch.where(better, spread, variance)
         chi = chi0 - gain
-        total = total * norm[:, None]
+        total = total * norm
         log_density = self._weight(chi, table.log_det) + self._log_prior(total)
-        return self._integrate(log_density, total, variance * norm[:, None] ** 2, chi)
+        return self._integrate(log_density, total, variance * norm.square(), chi)
 
     def _log_prior(self, total: Tensor) -> Tensor:
         """Flat over possible light, with soft edges; the last term is the Jacobian of (z, w)."""
@@ -298,25 +306,33 @@ class PosteriorSolver:
     def _integrate(
         self, log_density: Tensor, total: Tensor, variance: Tensor, chi: Tensor
     ) -> tuple[Tensor, Tensor]:
-        top = log_density.amax(1, keepdim=True)
-        fine = (log_density - top).clamp(min=-60.0) @ self._refine
-        peak = fine.amax(1, keepdim=True)
+        """Quadrature over θ, on splines through the nodes; all arguments (nodes, pixels)."""
+        top = log_density.amax(0)
+        fine = self._refine @ (log_density - top).clamp(min=-60.0)
+        peak = fine.amax(0)
         weight = (fine - peak).exp()
-        mass = weight.sum(1)
-        weight = weight / mass[:, None]
-        light = total @ self._refine
+        mass = weight.sum(0)
+        weight = weight / mass
+        light = self._refine @ total
         z = light * self._fine_cos
-        spread = (variance @ self._refine).clamp(min=0) * self._fine_cos.square() * self.noise.temperature
-        mean_square = (weight * (z.square() + spread)).sum(1)
-        mean_sky = (weight * light * self._fine_sin).sum(1)
-        evidence = (top + peak).squeeze(1) + mass.log()
-        return evidence, torch.stack([(weight * z).sum(1), mean_square, mean_sky, chi.amin(1)])
+        spread = (self._refine @ variance).clamp(min=0) * (self._fine_cos.square() * self.noise.temperature)
+        mean_square = (weight * (z.square() + spread)).sum(0)
+        mean_sky = (weight * light * self._fine_sin).sum(0)
+        return top + peak + mass.log(), torch.stack([(weight * z).sum(0), mean_square, mean_sky, chi.amin(0)])
+
+
+def _free_residual(projected: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
+    """Squared residuals (nodes, pixels): with free coefficients (a lower bound), and with none."""
+    coordinates = (table.bound @ projected).square_().view(-1, _NODES, projected.shape[1])
+    size = len(table.faces[-1])
+    nothing = 1.0 / table.white - coordinates[size:].sum(0)
+    return nothing - coordinates[:size].sum(0), nothing
 
 
 def _mix(evidence: Tensor, moments: Tensor, level: float, bands: int) -> PixelPosterior:
-    """Sum the classes' posteriors, each with its probability."""
-    probability = evidence.softmax(1)
-    mean, square, sky = (moments[:3] * probability).sum(2)
+    """Sum the classes' posteriors, each with its probability; arguments (…, classes, pixels)."""
+    probability = evidence.softmax(0)
+    mean, square, sky = (moments[:3] * probability).sum(1)
     variance = (square - mean.square()).clamp(min=0) + (level * mean).square() + 1e-8
-    best = moments[3].gather(1, evidence.argmax(1, keepdim=True)).squeeze(1)
-    return PixelPosterior(evidence, mean, variance.sqrt(), sky, best / bands)
+    best = moments[3].gather(0, evidence.argmax(0, keepdim=True)).squeeze(0)
+    return PixelPosterior(evidence.T, mean, variance.sqrt(), sky, best / bands)

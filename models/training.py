@@ -1,4 +1,4 @@
-"""One trainer for every network: Adam, clipped, warmed up, reproducible, and able to go on where it stopped."""
+"""One trainer for every network: clipped Adam, reproducible, able to go on where it stopped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Optimisation:
         if self.cycle_steps:
             cycle = step // (2 * self.cycle_steps)
             height = 1 - abs(step / self.cycle_steps - 2 * cycle - 1)
-            return self.lowest_rate + (self.learning_rate - self.lowest_rate) * height / 2**cycle
+            return self.lowest_rate + (self.learning_rate - self.lowest_rate) * height / float(2**cycle)
         warm = min(1.0, (step + 1) / max(self.warmup_steps, 1))
         fall = 0.5 * (1 + math.cos(math.pi * step / max(steps, 1)))
         return warm * (self.lowest_rate + (self.learning_rate - self.lowest_rate) * fall)

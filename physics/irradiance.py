@@ -1,4 +1,4 @@
-"""The land-cover physics layer f_E: what local light does to the reflectance a flat-ground correction reports.
+"""The land-cover physics layer f_E: what local light does to the reflectance of a flat-ground correction.
 
 Apparent reflectance of ground with true reflectance ρ, in local direct light z and local skylight w [1]_:
 
@@ -18,7 +18,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,24 +32,25 @@ SKY_OFFSET = 0.2
 DARKEST_RATIO = 0.02
 """Local light below this share of flat-ground light cannot be divided out: the result would be noise [1]."""
 
-Array = TypeVar("Array")
+Array = Any
+"""A numpy array or a torch tensor; results are of the same kind."""
 
 
 def sky_from_sun(z: Array, slope: float = SKY_SLOPE, offset: float = SKY_OFFSET) -> Array:
     """w = g(z), the published affine guess of the skylight from the direct light [1]."""
-    return z * slope + offset  # type: ignore[operator, no-any-return]
+    return z * slope + offset
 
 
 def irradiance_ratio(z: Array, w: Array, direct_ratio: Array, diffuse_ratio: Array) -> Array:
     """Local over flat-ground irradiance [1]: (..., bands) for z and w of shape (...,)."""
-    return z[..., None] * direct_ratio + w[..., None] * diffuse_ratio  # type: ignore[index, no-any-return]
+    return z[..., None] * direct_ratio + w[..., None] * diffuse_ratio
 
 
 def apparent_reflectance(
     reflectance: Array, z: Array, w: Array, direct_ratio: Array, diffuse_ratio: Array
 ) -> Array:
     """f_E: the reflectance (..., bands) that a flat-ground correction reports for ground in light (z, w)."""
-    return irradiance_ratio(z, w, direct_ratio, diffuse_ratio) * reflectance  # type: ignore[operator, no-any-return]
+    return irradiance_ratio(z, w, direct_ratio, diffuse_ratio) * reflectance
 
 
 def relit_reflectance(
@@ -60,7 +61,7 @@ def relit_reflectance(
     Where the light is under `DARKEST_RATIO` of flat-ground light, that floor is divided out instead.
     """
     ratio = irradiance_ratio(z, w, direct_ratio, diffuse_ratio)
-    return apparent / ratio.clip(min=DARKEST_RATIO)  # type: ignore[operator, attr-defined, no-any-return]
+    return apparent / ratio.clip(min=DARKEST_RATIO)
 
 
 def relight_spectra(

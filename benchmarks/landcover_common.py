@@ -1,0 +1,128 @@
+"""Shared by the land-cover benchmarks: the protocols as training sets, and the variants that are compared."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from p3vae.models.landcover import (
+    ClassLegend,
+    LandCoverModel,
+    TrainingSet,
+    TrainingSettings,
+    train_land_cover,
+)
+from p3vae.models.metrics import class_scores, regression_score
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.spectral_response import Bands
+
+RESULTS = Path(__file__).parent / "results"
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "default, no stop-gradient": {"stop_gradient": False},
+    "default, no physics": {"physics": False},
+    "paper": {"preset": "paper"},
+    "paper, no stop-gradient": {"preset": "paper", "stop_gradient": False},
+    "paper, no physics": {"preset": "paper", "physics": False},
+}
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Options every land-cover benchmark has."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--protocols", type=Path, default=Path(__file__).parents[2] / "shared" / "protocols")
+    options.add_argument("--variant", action="append", choices=list(VARIANTS), help="default: all")
+    options.add_argument("--seeds", type=int, default=5, help="scenes or splits")
+    options.add_argument("--paper-epochs", type=int, help="shorter runs of the published preset")
+    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--name", help="name of the result files")
+    return options
+
+
+def protocol(folder: Path, name: str) -> Any:
+    """A protocol module of the given folder."""
+    sys.path.insert(0, str(folder.resolve()))
+    return importlib.import_module(name)
+
+
+def settings(variant: str, seed: int, paper_epochs: int | None) -> TrainingSettings:
+    """Training settings of a variant."""
+    options = VARIANTS[variant]
+    epochs = paper_epochs if options.get("preset") == "paper" else None
+    return TrainingSettings(seed=seed, epochs=epochs, **options)
+
+
+def legend(names: Sequence[str]) -> ClassLegend:
+    """A legend with ids from 1."""
+    return ClassLegend(
+        tuple(range(1, len(names) + 1)),
+        tuple(names),
+        tuple((40 * i % 256, 90, 160) for i in range(len(names))),
+    )
+
+
+def train_timed(
+    data: TrainingSet,
+    bands: Bands,
+    irradiance: SpectralIrradiance,
+    names: Sequence[str],
+    how: TrainingSettings,
+) -> tuple[LandCoverModel, float]:
+    """A model and the seconds it took."""
+    start = time.perf_counter()
+    model = train_land_cover(data, bands, irradiance, legend(names), how)
+    return model, time.perf_counter() - start
+
+
+def scores(
+    model: LandCoverModel,
+    spectra: np.ndarray,
+    truth: np.ndarray,
+    irradiance: SpectralIrradiance,
+    z: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """F1 by posterior and by classifier, per class and on average; with the true light also z_E."""
+    found = model.predict(spectra, irradiance)
+    network = model.classifier if model.published is None else model.published.classifier
+    with torch.inference_mode():
+        judged = network(torch.from_numpy(np.ascontiguousarray(spectra))).argmax(1).numpy()
+    out: dict[str, Any] = {}
+    for method, index in (("posterior", found.class_id.astype(int) - 1), ("classifier", judged)):
+        f1 = class_scores(truth, index, len(model.legend))[2]
+        out[method] = {
+            "average": float(f1.mean()),
+            "lowest": float(f1.min()),
+            "per_class": f1.round(4).tolist(),
+        }
+    out["mean_confidence"] = float(found.confidence.mean())
+    out["accuracy"] = float((found.class_id.astype(int) - 1 == truth).mean())
+    out["unknown"] = float((found.misfit > 1).mean())
+    if z is not None:
+        out["z"] = asdict(regression_score(z, found.irradiance, found.irradiance_std))
+    return out
+
+
+def write(name: str, result: Mapping[str, Any], table: str) -> None:
+    """JSON and Markdown beside each other, each naming the command."""
+    command = "python " + " ".join([f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    RESULTS.mkdir(exist_ok=True)
+    content = json.dumps({"command": command, **result}, indent=1)
+    (RESULTS / f"{name}.json").write_text(content + "\n")
+    (RESULTS / f"{name}.md").write_text(f"`{command}`\n\n{table}\n")
+    print(table, flush=True)
+
+
+def use_threads(count: int) -> None:
+    """Torch threads of this process."""
+    torch.set_num_threads(count)

@@ -1,0 +1,86 @@
+"""What teaches the classifier of the default model: relit labels, and the judgement of the posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from p3vae.models.landcover_fit import Optics, own_light, random_light
+from p3vae.models.landcover_job import Job
+from p3vae.models.posterior import Library, NoiseModel, smooth_basis
+
+FloatArray = npt.NDArray[np.float64]
+
+_MOST_TAUGHT = 8000
+_TEACHER_SMOOTH, _TEACHER_NEIGHBOURS = 0.04, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Teacher:
+    """Spectra that teach the classifier: labelled ones relit, unlabelled ones as p(y|x) sees them."""
+
+    spectra: FloatArray
+    light: FloatArray
+    by_class: list[npt.NDArray[np.intp]]
+    unlabelled: npt.NDArray[np.float32]
+    judged: npt.NDArray[np.float32]
+    optics: Optics
+    surroundings: FloatArray
+    noise: NoiseModel
+
+    @classmethod
+    def prepare(cls, job: Job, library: Library, noise: NoiseModel) -> Teacher:
+        """Own light of every labelled sample, and p(y|x) of unlabelled ones."""
+        data, optics = job.data, job.optics
+        spectra = data.spectra.astype(np.float64)
+        rng = np.random.default_rng(job.settings.seed)
+        unlabelled = data.unlabelled[rng.permutation(len(data.unlabelled))[:_MOST_TAUGHT]]
+        unlabelled = unlabelled[np.isfinite(unlabelled).all(1) & (np.square(unlabelled).mean(1) > 1e-6)]
+        judged = np.zeros((0, len(job.legend)), np.float32)
+        if len(unlabelled):
+            found = optics.solver(library, noise).solve(torch.from_numpy(unlabelled))
+            judged = found.log_evidence.softmax(1).numpy()
+        return cls(
+            spectra,
+            own_light(spectra, data.class_index, library, optics),
+            [np.flatnonzero(data.class_index == k) for k in range(len(job.legend))],
+            unlabelled,
+            judged,
+            optics,
+            library.surroundings,
+            noise,
+        )
+
+    def examples(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Labelled spectra, classes in equal shares, in random light with every deviation a scene brings."""
+        classes = rng.integers(0, len(self.by_class), count)
+        sizes = np.array([len(rows) for rows in self.by_class])
+        starts = np.cumsum(sizes) - sizes
+        rows = np.concatenate(self.by_class)[starts[classes] + rng.integers(0, sizes[classes])]
+        new = random_light(count, rng) @ self.optics.light
+        if self.optics.physics:
+            new += rng.uniform(0, _TEACHER_NEIGHBOURS, (count, 1)) * self.surroundings
+        relit = self.spectra[rows] * new / np.maximum(self.light[rows] @ self.optics.light, 0.02)
+        as_is = rng.random(count) < 0.25
+        relit[as_is] = self.spectra[rows[as_is]]
+        terms = smooth_basis(self.optics.wavelength)
+        relit *= np.exp(rng.standard_normal((count, terms.shape[1])) * (_TEACHER_SMOOTH / 2) @ terms.T)
+        relit += self.noise.floor * rng.standard_normal(relit.shape)
+        return np.maximum(relit, 1e-4).astype(np.float32), np.eye(len(self.by_class), dtype=np.float32)[
+            classes
+        ]
+
+    def batch(
+        self, size: int, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """`size` unlabelled and three times as many labelled examples, with their target probabilities."""
+        spectra, target = self.examples(3 * size, rng)
+        if not len(self.unlabelled):
+            return spectra, target
+        rows = rng.integers(0, len(self.unlabelled), size)
+        return np.concatenate([spectra, self.unlabelled[rows]]), np.concatenate([target, self.judged[rows]])

@@ -1,0 +1,115 @@
+"""The exact posterior against brute force, and its invariants."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import nnls
+
+from p3vae.models.posterior import Library, NoiseModel, PosteriorSolver
+
+BANDS = 12
+WAVELENGTH = np.linspace(450.0, 2400.0, BANDS)
+DIRECT = np.linspace(0.7, 1.1, BANDS)
+DIFFUSE = np.linspace(0.4, 0.03, BANDS)
+
+
+@pytest.fixture
+def library() -> Library:
+    rng = np.random.default_rng(0)
+    return Library(
+        (
+            rng.uniform(0.05, 0.6, (2, BANDS)),
+            rng.uniform(0.05, 0.6, (3, BANDS)),
+            rng.uniform(0.05, 0.6, (1, BANDS)),
+        ),
+        np.full(BANDS, 0.3),
+    )
+
+
+def seen(library: Library, index: int, z: float, w: float, mixing: list[float]) -> np.ndarray:
+    return (z * DIRECT + w * DIFFUSE) * (np.array(mixing) @ library.spectra[index])
+
+
+def solver(library: Library, **noise: float) -> PosteriorSolver:
+    return PosteriorSolver(library, NoiseModel(**noise), DIRECT, DIFFUSE, WAVELENGTH)
+
+
+def test_finds_class_and_light_of_spectra_it_can_make(library):
+    cases = [
+        (0, 0.8, 0.9, [0.3, 0.7]),
+        (1, 0.1, 0.6, [0.2, 0.5, 0.3]),
+        (2, 0.5, 1.0, [1.0]),
+        (1, 0.0, 0.5, [0, 1, 0]),
+    ]
+    spectra = np.stack([seen(library, *case) for case in cases])
+    found = solver(library, floor=5e-4, relative=0.03, smooth=0.0).solve(torch.as_tensor(spectra).float())
+    assert found.log_evidence.argmax(1).tolist() == [case[0] for case in cases]
+    np.testing.assert_allclose(found.sun, [case[1] for case in cases], atol=0.03)
+    np.testing.assert_allclose(found.sky, [case[2] for case in cases], atol=0.12)
+
+
+def test_agrees_with_brute_force_on_a_dense_grid(library):
+    """Profile over the mixing by NNLS on 2000 angles, priors as documented, integrated by summation."""
+    floor, relative, level = 0.002, 0.05, 0.07
+    rng = np.random.default_rng(1)
+    x = seen(library, 1, 0.55, 0.7, [0.4, 0.0, 0.6]) * (1 + 0.05 * rng.standard_normal(BANDS))
+    angles = np.radians(np.linspace(6.0, 90.0, 2001))
+    mean, square, mass = 0.0, 0.0, np.zeros(3)
+    for index, spectra in enumerate(library.spectra):
+        for angle in angles:
+            lit = ((np.cos(angle) * DIRECT + np.sin(angle) * DIFFUSE) * spectra).T
+            u, residual = nnls(lit, x)
+            z, w = u.sum() * np.cos(angle), u.sum() * np.sin(angle)
+            # The noise is that of the nearest tabulated brightness.
+            norms = np.geomspace(0.03, 30.0, 11)
+            norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
+            variance = (floor / norm) ** 2 + relative**2 / BANDS
+            chi = (residual / np.linalg.norm(x)) ** 2 / variance
+            prior = max(z - 1, 0) ** 2 / level**2 + (max(w - 1.05, 0) ** 2 + max(0.2 - w, 0) ** 2) / 0.1**2
+            density = np.exp(-0.5 * (chi + prior) + np.log(u.sum()))
+            mass[index] += density
+            mean += density * z
+            square += density * z**2
+    mean, square = mean / mass.sum(), square / mass.sum()
+    found = solver(library, floor=floor, relative=relative, smooth=0.0, level=level).solve(
+        torch.as_tensor(x[None]).float()
+    )
+    probability = found.log_evidence.softmax(1)[0].numpy()
+    np.testing.assert_allclose(probability, mass / mass.sum(), atol=0.01)
+    np.testing.assert_allclose(found.sun, [mean], atol=0.01)
+    spread_of_angle = np.sqrt(square - mean**2)
+    assert spread_of_angle < float(found.sun_std[0]) < 3 * spread_of_angle + level
+
+
+def test_batches_and_order_do_not_matter(library):
+    rng = np.random.default_rng(2)
+    spectra = torch.as_tensor(rng.uniform(0.01, 0.6, (400, BANDS))).float()
+    whole = solver(library).solve(spectra)
+    order = torch.as_tensor(rng.permutation(400))
+    pieces = [solver(library).solve(part) for part in spectra[order].split(37)]
+    for name in ("sun", "sun_std", "sky"):
+        parts = torch.cat([getattr(piece, name) for piece in pieces])
+        np.testing.assert_allclose(parts, getattr(whole, name)[order], atol=2e-4)
+    probability = torch.cat([piece.log_evidence for piece in pieces]).softmax(1)
+    np.testing.assert_allclose(probability, whole.log_evidence.softmax(1)[order], atol=2e-3)
+
+
+def test_threads_do_not_matter(library):
+    spectra = torch.as_tensor(np.random.default_rng(3).uniform(0.01, 0.6, (20_000, BANDS))).float()
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = solver(library).solve(spectra)
+        torch.set_num_threads(2)
+        two = solver(library).solve(spectra)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    np.testing.assert_allclose(one.sun, two.sun, atol=2e-4)
+
+
+def test_forgiving_noise_is_less_sure(library):
+    spectra = torch.as_tensor(np.random.default_rng(4).uniform(0.05, 0.5, (50, BANDS))).float()
+    strict = solver(library, smooth=0.0).solve(spectra).misfit
+    forgiving = solver(library, smooth=0.1, sky=0.2, reflected=0.1).solve(spectra).misfit
+    assert (forgiving < strict).float().mean() > 0.95
