@@ -33,6 +33,7 @@ _REFINEMENT = 5
 _SMALLEST_ANGLE_DEG = 6.0
 _LEVELS = np.geomspace(0.03, 30.0, 11)
 _BLOCK = 8192
+_LANES = 32
 _HOPELESS = 14.0
 """A class this far behind in log probability cannot change any product."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
@@ -53,7 +54,7 @@ class NoiseModel:
     """Deviation of the colour of skylight from the assumed one, as a share of the skylight [1]."""
     reflected: float = 0.0
     """Light sent by the surroundings, as a share of their mean reflectance [1]."""
-    level: float = 0.07
+    level: float = 0.065
     """How well the level of a latent spectrum is known [1]: slopes of the labelled ground are not."""
     temperature: float = 1.0
     """Divides the log-likelihood, so that confidences mean what they say."""
@@ -226,18 +227,18 @@ class PosteriorSolver:
     def _solve_block(self, spectra: Tensor) -> PixelPosterior:
         norm = spectra.norm(dim=1)
         level = (norm.log()[:, None] - self._log_levels).abs().argmin(1)
-        order = level.argsort(stable=True)
-        norm = norm[order]
-        projected = self._projection @ (spectra[order] / norm[:, None]).T
-        levels, counts = level[order].unique_consecutive(return_counts=True)
-        sizes = counts.tolist()
-        parts = [
-            self._solve_level(columns, norms, value)
-            for value, columns, norms in zip(
-                levels.tolist(), torch.split(projected, sizes, 1), torch.split(norm, sizes), strict=True
-            )
-        ]
-        back = order.argsort()
+        groups = [(level == value).nonzero().squeeze(1) for value in range(len(_LEVELS))]
+        groups = [rows for rows in groups if len(rows)]
+        padded = [_padded(rows) for rows in groups]
+        order, sizes = torch.cat(padded), [len(rows) for rows in padded]
+        projected = self._projection @ (spectra[order] / norm[order, None]).T
+        parts = []
+        for rows, columns, norms in zip(
+            groups, torch.split(projected, sizes, 1), torch.split(norm[order], sizes), strict=True
+        ):
+            found = self._solve_level(columns, norms, int(level[rows[0]]))
+            parts.append([values[: len(rows)] for values in found])
+        back = torch.cat(groups).argsort()
         return PixelPosterior(*(torch.cat(values)[back] for values in zip(*parts, strict=True)))
 
     def _solve_level(self, projected: Tensor, norm: Tensor, level: int) -> PixelPosterior:
@@ -258,6 +259,7 @@ class PosteriorSolver:
             for k in range(self.classes):
                 rows = chosen[k].nonzero().squeeze(1)
                 if len(rows):
+                    rows = _padded(rows)
                     evidence[k, rows], moments[:, k, rows] = self._solve_class(
                         views[k][:, rows], residuals[k][1][:, rows], norm[rows], tables[k]
                     )
@@ -319,6 +321,15 @@ class PosteriorSolver:
         mean_square = (weight * (z.square() + spread)).sum(0)
         mean_sky = (weight * light * self._fine_sin).sum(0)
         return top + peak + mass.log(), torch.stack([(weight * z).sum(0), mean_square, mean_sky, chi.amin(0)])
+
+
+def _padded(rows: Tensor) -> Tensor:
+    """Rows with the last one repeated up to a whole number of lanes.
+
+    Matrix products of other widths take other paths and round differently; with whole lanes a pixel's result
+    does not depend on its company.
+    """
+    return torch.cat([rows, rows[-1:].expand(-len(rows) % _LANES)])
 
 
 def _free_residual(projected: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:

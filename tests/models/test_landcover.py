@@ -116,7 +116,7 @@ def test_calls_can_be_split_anyhow(model, irradiance):
     spectra = pixels(irradiance, 101, 9, flat=False)[0]
     whole = model.predict(spectra, irradiance)
     parts = [model.predict(part, irradiance) for part in np.array_split(spectra, 7)]
-    np.testing.assert_allclose(np.concatenate([p.irradiance for p in parts]), whole.irradiance, atol=1e-4)
+    np.testing.assert_allclose(np.concatenate([p.irradiance for p in parts]), whole.irradiance, atol=1e-6)
     np.testing.assert_array_equal(np.concatenate([p.class_id for p in parts]), whole.class_id)
 
 

@@ -89,9 +89,9 @@ def test_batches_and_order_do_not_matter(library):
     pieces = [solver(library).solve(part) for part in spectra[order].split(37)]
     for name in ("sun", "sun_std", "sky"):
         parts = torch.cat([getattr(piece, name) for piece in pieces])
-        np.testing.assert_allclose(parts, getattr(whole, name)[order], atol=2e-4)
+        np.testing.assert_allclose(parts, getattr(whole, name)[order], atol=1e-6)
     probability = torch.cat([piece.log_evidence for piece in pieces]).softmax(1)
-    np.testing.assert_allclose(probability, whole.log_evidence.softmax(1)[order], atol=2e-3)
+    np.testing.assert_allclose(probability, whole.log_evidence.softmax(1)[order], atol=1e-6)
 
 
 def test_threads_do_not_matter(library):
@@ -105,7 +105,7 @@ def test_threads_do_not_matter(library):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
-    np.testing.assert_allclose(one.sun, two.sun, atol=2e-4)
+    np.testing.assert_allclose(one.sun, two.sun, atol=1e-6)
 
 
 def test_forgiving_noise_is_less_sure(library):
