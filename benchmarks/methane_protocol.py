@@ -45,7 +45,7 @@ def load_protocol(folder: Path) -> ModuleType:
 
 
 def absorption_table(name: str, sensor: Any, scale: float) -> MethaneAbsorption:
-    """The absorption given to the methods: the truth's own, ours, or the truth's moved by half a nanometre."""
+    """The absorption given to the methods: the truth's own, ours, or the truth's, moved or stronger."""
     own = MethaneAbsorption.from_table(sensor.grid, sensor.k, background=sensor.e_tot * sensor.t_h2o)
     if name == "own":
         return own
@@ -118,7 +118,8 @@ def average(scores: list[dict[str, float]]) -> dict[str, float]:
 def row(record: dict[str, Any]) -> str:
     """One line of the Markdown table."""
     return (
-        f"| {record['scale']:g} | {record['absorption']} | {record['split']}-{record['conc']} | {record['method']} "
+        f"| {record['scale']:g} | {record['absorption']} | {record['split']}-{record['conc']} "
+        f"| {record['method']} "
         f"| {record['MAE']:,.0f} | {record['bias']:,.0f} | {record['slope']:.3f} | {record['RMSE']:,.0f} "
         f"| {record['coverage']:.3f} | {record['worst_MAE']:,.0f} | {record['seeds']} |"
     )
@@ -162,7 +163,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 0.1])
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
-    parser.add_argument("--absorption", nargs="+", default=["own"], choices=["own", "shipped", "shift", "strong"])
+    parser.add_argument(
+        "--absorption", nargs="+", default=["own"], choices=["own", "shipped", "shift", "strong"]
+    )
     parser.add_argument("--only", nargs="*", default=[], help="settings such as fib-low")
     parser.add_argument("--output", type=Path, default=here / "results" / "methane_protocol.json")
     options = parser.parse_args()

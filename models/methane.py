@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 import torch
+from torch import Tensor
+
 from p3vae.models.checkpoint import ModelFile
 from p3vae.models.methane_background import Background, clear_clusters, single_gaussian
 from p3vae.models.methane_features import Features
 from p3vae.models.methane_noise import NoiseModel
 from p3vae.models.methane_posterior import Grid, GridPosterior, brightness_levels, summarise
 from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
-from torch import Tensor
 
 KIND = "methane"
 COLUMN_GROUPS = 8
@@ -31,17 +33,17 @@ class MethaneSettings:
     """How the background is learned and the posterior evaluated."""
 
     components: int = 8
-    rounds: int = 8
+    rounds: int = 6
     """Rounds of expectation-maximisation."""
     nodes: int = 64
     min_ppm_m: float = 0.0
     """Lower end of the flat prior [ppm m]; below zero, noise over plume-free ground averages out."""
     max_ppm_m: float = 1.2e5
-    unlabelled_weight: float = 0.5
+    unlabelled_weight: float = 0.25
     """A pixel under a plume tells less about the ground than one without."""
     model_error: float = 0.005
     """Relative error of band optical depths, independent between bands."""
-    max_pixels: int = 8000
+    max_pixels: int = 4000
     """Pixels of each kind to learn from, drawn at random."""
     seed: int = 0
 
@@ -197,7 +199,7 @@ def _learn(
     generator: torch.Generator,
     progress: Callable[[int, int], None],
 ) -> tuple[Background, Tensor]:
-    """Expectation-maximisation, started from clusters of the clear bands; returns the brightness levels too."""
+    """Expectation-maximisation from clusters of the clear bands; returns the brightness levels too."""
     spectra = features(free)
     under_plume = None if scene is None else features(scene)
     both = spectra if under_plume is None else spectra.joined(under_plume)
@@ -238,7 +240,7 @@ def _column_optics(optics: PlumeOptics) -> list[PlumeOptics]:
         return [optics]
     groups = min(COLUMN_GROUPS, columns)
     edges = [-(-g * columns // groups) for g in range(groups + 1)]
-    return [optics.of_columns(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    return [optics.of_columns(start, stop) for start, stop in pairwise(edges)]
 
 
 def _draw(radiance: Tensor, count: int, generator: torch.Generator) -> Tensor:

@@ -27,6 +27,8 @@ EIGENVALUE_FLOOR = 1e-3
 GMM_FEATURES = 12
 SUPPORT_PIXELS = 50.0
 """Plume-free pixels that halve the extra variance of a component."""
+UNSUPPORTED_EXCESS = 2.0
+"""Extra variance, in units of its own, of a component never seen without a plume."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Background:
     @property
     def widening(self) -> Tensor:
         """Factor (K,) on the variance of components that were hardly ever seen without a plume."""
-        return 1.0 + SUPPORT_PIXELS / (self.plume_free + SUPPORT_PIXELS)
+        return 1.0 + UNSUPPORTED_EXCESS * SUPPORT_PIXELS / (self.plume_free + SUPPORT_PIXELS)
 
     @property
     def components(self) -> int:

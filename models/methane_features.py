@@ -92,13 +92,13 @@ class Features:
         return Spectra(brightness, clear, radiance[:, self.absorbing_bands] * inverse / self.unit)
 
     def clear_noise(self, brightness: float, typical: Tensor) -> Tensor:
-        """Covariance (q, q) of the clear code at a brightness; `typical` (bands,): radiance over brightness."""
+        """Covariance (q, q) of the clear code; `typical` (bands,): radiance over brightness."""
         bands = self.clear_bands
         variance = self.noise.variance(typical * brightness)[bands] / brightness**2
         return self.basis.T @ (variance[:, None] * self.basis)
 
     def absorbing_noise(self, brightness: float, background: Tensor) -> Tensor:
-        """Variance (..., absorbing bands) at a brightness of a signal (..., absorbing bands), feature units."""
+        """Variance of a signal (..., absorbing bands) at a brightness, all in feature units."""
         scale = self.unit * brightness
         noise = self.noise.select(self.absorbing_bands)
         return noise.variance(background * scale) / scale**2

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
 from torch import Tensor, nn
 from torch.distributions import Beta, Normal, kl_divergence
+
+from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
 
 Z_I_SIZE = 32
 HIDDEN = 256
@@ -65,7 +66,7 @@ class PaperMethaneVAE(nn.Module):
         return Beta(a, b)
 
     def decode(self, z_i: Tensor, ppm_m: Tensor) -> Tensor:
-        """f_E(f_I(z_I), z_E), scaled radiance (pixels, bands); Beer-Lambert acts on radiance, not on its scaling."""
+        """f_E(f_I(z_I), z_E), scaled radiance (pixels, bands); Beer-Lambert acts before the scaling."""
         ground = self.low + self.span * torch.sigmoid(self.decode_ground(z_i))
         return (ground * torch.exp(-ppm_m[:, None] * self.depth_per_ppm_m) - self.low) / self.span
 

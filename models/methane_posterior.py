@@ -23,7 +23,6 @@ from p3vae.models.methane_features import Features, Spectra
 UPSAMPLING = 6
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
 LEVELS = 4
-SHARPNESS = 1.0
 CHUNK = 1024
 NEGLIGIBLE_LOG_SHARE = 9.0
 """Components whose clear bands fit worse than the best by this in log-likelihood are left out."""
@@ -147,7 +146,7 @@ class GridPosterior:
         log_joint = self.log_likelihood(spectra)
         own = torch.logsumexp(log_joint, 2).softmax(1).double()
         uniform = torch.rand(log_joint.shape, generator=generator).clamp(min=1e-20)
-        node = (SHARPNESS * log_joint - torch.log(-torch.log(uniform))).argmax(2)
+        node = (log_joint - torch.log(-torch.log(uniform))).argmax(2)
         key = self.level_of(spectra.brightness)[:, None] * len(self.transmittance) + node
         x = joint(spectra).double()
         weights = own if share is None else share

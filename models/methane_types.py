@@ -39,7 +39,7 @@ class PlumeOptics:
         return self.curves.slope.shape[0] if self.curves.slope.ndim == 3 else None
 
     def of_columns(self, start: int, stop: int) -> PlumeOptics:
-        """Optics shared by the detector columns `start` to `stop` (not included): the mean of their curves."""
+        """Optics shared by the detector columns `start` to `stop` (not included): their mean curves."""
         return replace(self, curves=self.curves.of_columns(start, stop))
 
     def transmittance(self, ppm_m: Tensor, detector_column: Tensor | None = None) -> Tensor:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import ndimage
+from torch import Tensor
+
 from p3vae.models.baselines.matched_filter import MatchedFilter
 from p3vae.models.methane_types import PlumeOptics
 from p3vae.physics.emission import (
@@ -17,8 +20,6 @@ from p3vae.physics.emission import (
     emission_rate,
     integrated_mass_enhancement,
 )
-from scipy import ndimage
-from torch import Tensor
 
 FloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]
@@ -34,9 +35,7 @@ class PlumeRule:
     """What counts as a plume."""
 
     threshold_sigma: float = 3.0
-    """Smoothed enhancement over its own robust scatter in the scene."""
-    smoothing_pixels: float = 1.0
-    """Standard deviation of the Gaussian smoothing before the threshold [pixels]."""
+    """Enhancement, after a 3 x 3 median, over its own robust scatter in the scene."""
     min_pixels: int = 9
     """Smaller groups of 8-connected pixels are noise."""
     min_peak_sigma: float = 5.0
@@ -78,7 +77,7 @@ def plume_free(radiance: Tensor, optics: PlumeOptics, detector_column: Tensor | 
 def label_plumes(ppm_m: FloatArray, valid: BoolArray, rule: PlumeRule | None = None) -> npt.NDArray[np.int32]:
     """Label image (rows, cols): 0 no plume, 1... plumes by descending peak."""
     chosen = rule or PlumeRule()
-    smooth = _smoothed(ppm_m, valid, chosen.smoothing_pixels)
+    smooth = _median_of_neighbours(ppm_m, valid)
     centre = np.median(smooth[valid]) if valid.any() else 0.0
     scatter = MAD_TO_STD * np.median(np.abs(smooth[valid] - centre)) if valid.any() else np.inf
     excess = np.where(valid, smooth - centre, -np.inf)
@@ -136,9 +135,8 @@ def list_plumes(
     return plumes
 
 
-def _smoothed(ppm_m: FloatArray, valid: BoolArray, sigma: float) -> npt.NDArray[np.float64]:
-    """Gaussian mean of the valid neighbours."""
-    weight = ndimage.gaussian_filter(valid.astype(np.float64), sigma)
-    total = ndimage.gaussian_filter(np.where(valid, ppm_m, 0.0).astype(np.float64), sigma)
-    smooth: npt.NDArray[np.float64] = total / np.maximum(weight, 1e-9)
+def _median_of_neighbours(ppm_m: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
+    """3 x 3 median, which keeps the edges of a plume; invalid pixels count as the scene's median."""
+    filled = np.where(valid, ppm_m, np.median(ppm_m[valid]) if valid.any() else 0.0)
+    smooth: npt.NDArray[np.float64] = ndimage.median_filter(filled.astype(np.float64), size=3)
     return smooth

@@ -137,7 +137,7 @@ class MethaneAbsorption:
         return BandTransmittance(unit, depth_table, slope_table, torch.as_tensor(nodes))
 
     def _band_average(self, centres: Float64Array, fwhm: FloatArray, quantity: Float64Array) -> Float64Array:
-        """Mean of `quantity` (n, m) weighted by response and radiance, (columns, bands, m); 0 off the grid."""
+        """Mean of `quantity` (n, m) by response and radiance, (columns, bands, m); 0 off the grid."""
         step = np.gradient(self.wavelength_nm)
         out = np.zeros((*centres.shape, quantity.shape[1]))
         for band, width in enumerate(np.asarray(fwhm, np.float64)):
@@ -201,21 +201,26 @@ class BandTransmittance(nn.Module):
 
     def optical_depth(self, column_ppm_m: Tensor, detector_column: Tensor | None = None) -> Tensor:
         """-ln T_b(u): (..., bands) for columns (...) [ppm m]; `detector_column` (...) picks the curves."""
+        return self.depth_and_slope(column_ppm_m, detector_column)[0]
+
+    def depth_and_slope(
+        self, column_ppm_m: Tensor, detector_column: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """tau_b(u) = -ln T_b(u) and d tau_b / d u [ppm-1 m-1], (..., bands) each."""
         u = column_ppm_m.clamp(0.0, float(self.nodes_ppm_m[-1]))
         position = torch.log1p(u.detach() / self.unit_ppm_m) * self._pieces_per_log
         piece = position.long().clamp(max=len(self.nodes_ppm_m) - 2)
         row = (piece,) if detector_column is None else (detector_column, piece)
         next_row = (*row[:-1], piece + 1)
         start = self.nodes_ppm_m[piece]
-        width = self.nodes_ppm_m[piece + 1] - start
-        f = ((u - start) / width).unsqueeze(-1)
+        width = (self.nodes_ppm_m[piece + 1] - start).unsqueeze(-1)
+        f = (u - start).unsqueeze(-1) / width
         rise = self.depth[next_row] - self.depth[row]
-        before, after = self.slope[row] * width[..., None], self.slope[next_row] * width[..., None]
-        inside = self.depth[row] + f * (
-            before + f * (3.0 * rise - 2.0 * before - after + f * (before + after - 2.0 * rise))
-        )
-        outside = (column_ppm_m - u).unsqueeze(-1)
-        return inside + outside * torch.where(outside < 0.0, self.slope[row], self.slope[next_row])
+        before, after = self.slope[row] * width, self.slope[next_row] * width
+        square, cube = 3.0 * rise - 2.0 * before - after, before + after - 2.0 * rise
+        inside = self.depth[row] + f * (before + f * (square + f * cube))
+        slope = (before + f * (2.0 * square + 3.0 * f * cube)) / width
+        return inside + (column_ppm_m - u).unsqueeze(-1) * slope, slope
 
     def forward(self, column_ppm_m: Tensor, detector_column: Tensor | None = None) -> Tensor:
         """T_b(u) [1]: (..., bands) for columns (...) [ppm m]."""

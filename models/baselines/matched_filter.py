@@ -63,7 +63,7 @@ class MatchedFilter:
         variant: Variant = "classic",
         detector_column: Tensor | None = None,
     ) -> MatchedFilter:
-        """From background radiance (pixels, bands); `mag1c` also takes pixels with plumes and removes them."""
+        """From background radiance (pixels, bands); `mag1c` also takes pixels with rare plumes."""
         inside = (optics.wavelength_nm >= WINDOW_NM[0]) & (optics.wavelength_nm <= WINDOW_NM[1])
         bands = torch.where(inside)[0]
         if not optics.absorbing[bands].any():

@@ -52,10 +52,8 @@ class OptimalEstimation:
 
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
         """Enhancements of radiance (pixels, bands)."""
-        columns = [None] if detector_column is None else detector_column.split(CHUNK)
         parts = radiance.double().split(CHUNK)
-        if detector_column is None:
-            columns = [None] * len(parts)
+        columns = [None] * len(parts) if detector_column is None else detector_column.split(CHUNK)
         return MethaneEstimate.concatenate(
             [self._invert_chunk(part, column) for part, column in zip(parts, columns, strict=True)]
         )
@@ -64,14 +62,10 @@ class OptimalEstimation:
         self, background: Tensor, ppm_m: Tensor, detector_column: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """F and K = dF/dz [radiance per ppm m], (pixels, bands), of a background (pixels, bands)."""
-        z = ppm_m.clone().requires_grad_(True)
-        tau, slope = torch.func.jvp(
-            lambda v: self.optics.curves.optical_depth(v * self.optics.air_mass_factor, detector_column),
-            (z,),
-            (torch.ones_like(z),),
-        )
-        radiance = background * torch.exp(-tau)
-        return radiance.detach(), (-slope * radiance).detach()
+        column = ppm_m * self.optics.air_mass_factor
+        depth, slope = self.optics.curves.depth_and_slope(column, detector_column)
+        radiance = background * torch.exp(-depth)
+        return radiance, -self.optics.air_mass_factor * slope * radiance
 
     def _invert_chunk(self, radiance: Tensor, detector_column: Tensor | None) -> MethaneEstimate:
         absorbing = self.optics.absorbing

@@ -15,7 +15,9 @@ from p3vae.models.plumes import count_false_alarms, label_plumes, list_plumes, p
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.concatenate([np.arange(600.0, 1500.0, 60.0), np.arange(2000.0, 2451.0, 12.0)]), np.full(53, 11.0))
+BANDS = Bands.of(
+    np.concatenate([np.arange(600.0, 1500.0, 60.0), np.arange(2000.0, 2451.0, 12.0)]), np.full(53, 11.0)
+)
 SETTINGS = MethaneSettings(components=2, rounds=3, nodes=40, max_ppm_m=4e4)
 TABLE = MethaneAbsorption.load()
 
@@ -47,7 +49,9 @@ def scene(pixels: int, seed: int, ppm_m: torch.Tensor | None = None, columns=Non
 @pytest.fixture(scope="module")
 def model() -> MethaneP3VAE:
     truth = torch.linspace(0, 4e4, 600, dtype=torch.float64)
-    return MethaneP3VAE.fit(scene(1500, 0), optics(), settings=SETTINGS, unlabelled=scene(600, 1, truth), noise=noise())
+    return MethaneP3VAE.fit(
+        scene(1500, 0), optics(), settings=SETTINGS, unlabelled=scene(600, 1, truth), noise=noise()
+    )
 
 
 def test_estimates_are_close_and_their_std_is_honest(model):
@@ -74,8 +78,8 @@ def test_a_negative_lower_bound_makes_plume_free_ground_average_to_zero():
 
 def test_every_seed_trains():
     truth = torch.linspace(1e4, 4e4, 300, dtype=torch.float64)
-    for seed in range(4):
-        settings = MethaneSettings(components=3, rounds=2, nodes=32, max_ppm_m=4e4, seed=seed)
+    for seed in range(3):
+        settings = MethaneSettings(components=3, rounds=1, nodes=32, max_ppm_m=4e4, seed=seed)
         fitted = MethaneP3VAE.fit(scene(900, 0), optics(), settings=settings, noise=noise())
         assert (fitted.invert(scene(300, 1, truth)).ppm_m - truth).abs().mean() < 1000
 
@@ -113,13 +117,14 @@ def test_too_few_pixels_say_how_many_are_needed():
 
 
 def test_noise_is_estimated_from_the_scene():
-    estimated = NoiseModel.estimate(scene(3000, 0)).variance(torch.full((53,), 5.0, dtype=torch.float64))
-    assert (estimated / noise().variance(torch.full((53,), 5.0))).median().item() == pytest.approx(1.0, abs=0.25)
+    level = torch.full((53,), 5.0, dtype=torch.float64)
+    estimated = NoiseModel.estimate(scene(3000, 0)).variance(level)
+    assert (estimated / noise().variance(level)).median().item() == pytest.approx(1.0, abs=0.25)
 
 
-def test_published_model_learns_on_easy_ground():
+def test_published_model_stays_within_its_range():
     truth = torch.rand(600, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4e4
-    settings = PaperSettings(epochs=2, max_ppm_m=4e4)
+    settings = PaperSettings(epochs=1, batch=128, max_ppm_m=4e4)
     found = fit_paper(scene(600, 0), scene(600, 1, truth), optics(), settings).invert(scene(600, 1, truth))
     assert ((found.ppm_m >= 0) & (found.ppm_m <= 4e4)).all()
     assert torch.isfinite(found.std).all()
