@@ -267,7 +267,7 @@ class PosteriorSolver:
         first = ceiling.argmax(0, keepdim=True)
         leading = torch.zeros_like(ceiling, dtype=torch.bool).scatter_(0, first, True)
         solve(leading)
-        solve(~leading & (ceiling > evidence.gather(0, first) - _HOPELESS * self.noise.temperature))
+        solve(~leading & (ceiling > evidence.gather(0, first) - _HOPELESS))
         return _mix(evidence, moments, self.noise.level, self._light.shape[1])
 
     def _weight(self, chi: Tensor, log_det: Tensor) -> Tensor:
