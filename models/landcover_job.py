@@ -32,6 +32,7 @@ Net = TypeVar("Net", bound=nn.Module)
 
 _FOLDS = 2
 _RESTARTS = 3
+_FEWEST_TO_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ def validation_folds(
         mine = np.flatnonzero(data.class_index == index)
         groups = rng.permutation(np.unique(data.group[mine]))
         if len(groups) < 2:
+            if len(mine) < _FEWEST_TO_SHARE:
+                warnings.append(f"{name}: too few pixels to keep any aside, so it is not validated")
+                continue
             warnings.append(f"{name}: only one polygon, so its validation pixels come from that polygon")
             blocks = np.array_split(mine, 8)
             for number, fold in enumerate(folds):
@@ -101,6 +105,8 @@ def validation_folds(
         for number, fold in enumerate(folds):
             chosen = groups[number * share : (number + 1) * share]
             fold[mine[np.isin(data.group[mine], chosen)]] = True
+    if not all(fold.any() for fold in folds):
+        raise TrainingError("every class has too few labelled pixels to validate on; label larger polygons")
     return folds, warnings
 
 

@@ -156,6 +156,16 @@ def test_published_preset_trains_and_predicts(data, irradiance, tmp_path):
     np.testing.assert_array_equal(again.class_id, whole.class_id)
 
 
+def test_a_class_of_one_pixel_is_trained_but_not_validated(data, irradiance):
+    first = np.flatnonzero(data.class_index == 2)[0]
+    mask = (data.class_index != 2) | (np.arange(len(data.class_index)) == first)
+    small = TrainingSet(data.spectra[mask], data.class_index[mask], data.group[mask], data.unlabelled)
+    model = train_land_cover(small, BANDS, irradiance, LEGEND, replace(QUICK, epochs=1))
+    assert any("road: too few" in warning for warning in model.summary.warnings)
+    spectra, truth, _ = pixels(irradiance, 60, 12, flat=True)
+    assert (model.predict(spectra, irradiance).class_id == np.array(LEGEND.ids)[truth]).mean() > 0.9
+
+
 def test_missing_class_is_refused(data, irradiance):
     mask = data.class_index != 1
     short = TrainingSet(data.spectra[mask], data.class_index[mask], data.group[mask], data.unlabelled)
