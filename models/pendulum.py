@@ -117,7 +117,8 @@ def train_pendulum(
         network.set_omega_prior(swings[1])
 
     def batches(epoch: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in torch.randperm(len(swings[0]), generator=generator).split(settings.batch_size):
+        order = torch.randperm(len(swings[0]), generator=generator)
+        for rows in torch.split(order, settings.batch_size):
             yield swings[0][rows], swings[1][rows]
 
     def loss(batch: tuple[Tensor, Tensor]) -> dict[str, Tensor]:

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 Module = TypeVar("Module", bound=nn.Module)
 
+XI_PRIOR = (0.5, 0.866)
+"""Mean and deviation of the Gaussian prior of ξ [s-1], as published."""
+
 
 class Forecast(NamedTuple):
     """What a model makes of observed swings."""
@@ -38,6 +41,31 @@ class PendulumNetwork(nn.Module, ABC):
     @abstractmethod
     def forecast(self, angle: Tensor, steps: int) -> Forecast:
         """Latent variables of swings (swings, 50) [rad], and their angles over `steps`."""
+
+    def draw(self, mean: Tensor, std: Tensor) -> Tensor:
+        """A reparameterised draw in training mode, the mean in evaluation mode."""
+        return mean + std * torch.randn_like(std) if self.training else mean
+
+
+class SemiSupervisedNetwork(PendulumNetwork):
+    """A model that knows ω of some swings, with a separate objective for those and for the others."""
+
+    @abstractmethod
+    def labelled_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
+        """Loss of swings (batch, 50) [rad] of known ω (batch,) [rad s-1]: what teaches the learned force."""
+
+    @abstractmethod
+    def unlabelled_terms(self, angle: Tensor) -> dict[str, Tensor]:
+        """Loss of swings (batch, 50) [rad] of unknown ω: with stop-gradient it teaches encoders only."""
+
+    def loss_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
+        known = torch.isfinite(omega)
+        terms: dict[str, Tensor] = {}
+        if known.any():
+            terms |= self.labelled_terms(angle[known], omega[known])
+        if not known.all():
+            terms |= self.unlabelled_terms(angle[~known])
+        return terms
 
 
 def dense(*widths: int, activation: type[nn.Module]) -> nn.Sequential:

@@ -14,12 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from p3vae.models.pendulum_network import Forecast, PendulumNetwork, dense, frozen_copy, gaussian_kl
+from p3vae.models.pendulum_network import (
+    XI_PRIOR,
+    Forecast,
+    SemiSupervisedNetwork,
+    dense,
+    frozen_copy,
+    gaussian_kl,
+)
 from p3vae.models.pendulum_posterior import BoundedGaussian, infer
 from p3vae.physics.pendulum import OBSERVED_STEPS, drag, observation_times, swing
 
-XI_PRIOR = (0.5, 0.866)
-"""Mean and deviation of the prior of ξ [s-1], a Gaussian cut at zero, as published."""
 START_PRIOR = (0.0, 1.0)
 """Mean and deviation of the Gaussian prior of ϑ(0) [rad]."""
 SMALLEST_OMEGA = 0.02
@@ -42,8 +47,8 @@ class RestoringForce(nn.Module):
     def __init__(self, hidden: int = 32) -> None:
         super().__init__()
         self.log_factor = dense(2, hidden, hidden, 1, activation=nn.SiLU)
-        nn.init.zeros_(self.log_factor[-1].weight)
-        nn.init.zeros_(self.log_factor[-1].bias)
+        for parameter in self.log_factor[-1].parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, log_omega: Tensor, angle: Tensor) -> Tensor:
         """Accelerations (...) at ln ω (...) and angles (...)."""
@@ -52,10 +57,13 @@ class RestoringForce(nn.Module):
         return -angle * torch.exp(2.0 * log_omega + self.log_factor(inputs)[..., 0])
 
 
-class PendulumP3Vae(PendulumNetwork):
+class PendulumP3Vae(SemiSupervisedNetwork):
     """Encoder, learned force, and the objective; see the module's text for p and q."""
 
     latent_names = ("omega", "xi")
+    omega_prior: Tensor
+    """Mean and deviation of the prior of ω [rad s-1], a Gaussian cut at zero, (2,)."""
+    time: Tensor
 
     def __init__(self, *, stop_gradient: bool = True) -> None:
         super().__init__()
@@ -72,10 +80,9 @@ class PendulumP3Vae(PendulumNetwork):
         known = omega[torch.isfinite(omega)]
         self.omega_prior = torch.stack((known.mean(), known.std()))
 
-    def decode(
-        self, omega: Tensor, xi: Tensor, start: Tensor, time: Tensor, *, frozen: bool = False
-    ) -> Tensor:
-        """Angles (..., steps) [rad] of swings (...); `frozen` spares the learned force."""
+    def decode(self, latents: Tensor, time: Tensor, *, frozen: bool = False) -> Tensor:
+        """Angles (..., steps) [rad] of (ω, ξ, ϑ0), (..., 3); `frozen` spares the learned force."""
+        omega, xi, start = latents.unbind(-1)
         force = frozen_copy(self.force) if frozen else self.force
         log_omega = torch.log(omega)
 
@@ -96,13 +103,7 @@ class PendulumP3Vae(PendulumNetwork):
         return softplus(xi), softplus(xi_spread) + 1e-3, angle[:, 0] + start, softplus(start_spread) + 1e-3
 
     def loss_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
-        known = torch.isfinite(omega)
-        terms: dict[str, Tensor] = {}
-        if known.any():
-            terms |= self.labelled_terms(angle[known], omega[known])
-        if not known.all():
-            terms |= self.unlabelled_terms(angle[~known])
-        return terms | {"sleep": self.sleep_term(angle)}
+        return super().loss_terms(angle, omega) | {"sleep": self.sleep_term(angle)}
 
     def labelled_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
         """-ELBO of log p(x, ω), and -log q(ω | x): the only terms that teach f_I."""
@@ -113,9 +114,9 @@ class PendulumP3Vae(PendulumNetwork):
     def unlabelled_terms(self, angle: Tensor) -> dict[str, Tensor]:
         """-ELBO of log p(x): teaches the encoder only, unless `stop_gradient` is off."""
         mean, std = self.encode_omega(angle)
-        omega = self._draw(mean, std).clamp_min(SMALLEST_OMEGA)
+        omega = self.draw(mean, std).clamp_min(SMALLEST_OMEGA)
         elbo = self._negative_elbo(angle, omega, frozen=self.stop_gradient)
-        return {"unlabelled": (elbo + gaussian_kl(mean, std, *self.get_buffer("omega_prior"))).mean()}
+        return {"unlabelled": (elbo + gaussian_kl(mean, std, *self.omega_prior)).mean()}
 
     def sleep_term(self, angle: Tensor) -> Tensor:
         """-log q of swings drawn from the model itself, whose latent variables are known.
@@ -123,10 +124,11 @@ class PendulumP3Vae(PendulumNetwork):
         Teaches the encoder the whole range of the priors: dampings beyond those of the training swings.
         """
         with torch.no_grad():
-            omega = _cut_gaussian(angle[:, 0], *self.get_buffer("omega_prior").tolist(), SMALLEST_OMEGA)
+            mean, std = self.omega_prior.tolist()
+            omega = _cut_gaussian(angle[:, 0], mean, std, SMALLEST_OMEGA)
             xi = _cut_gaussian(angle[:, 0], *XI_PRIOR, 0.0)
             start = angle[torch.randperm(len(angle)), 0]
-            clean = self.decode(omega, xi, start, self.get_buffer("time"))
+            clean = self.decode(torch.stack((omega, xi, start), dim=-1), self.time)
             drawn = clean + torch.exp(self.log_noise) * torch.randn_like(clean)
         xi_mean, xi_std, start_mean, start_std = self.encode_environment(drawn, omega)
         intrinsic = _gaussian_nll(omega, *self.encode_omega(drawn))
@@ -135,7 +137,9 @@ class PendulumP3Vae(PendulumNetwork):
 
     def forecast(self, angle: Tensor, steps: int) -> Forecast:
         """The encoder's guess is refined on each swing through the decoder before it is continued."""
-        parts = [self._forecast(part, observation_times(steps)) for part in angle.split(SWINGS_AT_ONCE)]
+        parts = [
+            self._forecast(part, observation_times(steps)) for part in torch.split(angle, SWINGS_AT_ONCE)
+        ]
         return Forecast(torch.cat([part.codes for part in parts]), torch.cat([part.angle for part in parts]))
 
     @torch.no_grad()
@@ -156,28 +160,25 @@ class PendulumP3Vae(PendulumNetwork):
 
     def _forecast(self, angle: Tensor, time: Tensor) -> Forecast:
         def decode(latents: Tensor) -> Tensor:
-            return self.decode(*latents.unbind(-1), self.get_buffer("time"))
+            return self.decode(latents, self.time)
 
         noise = float(self.log_noise.exp())
         latents = infer(decode, angle, self.guess(angle), self._prior(), noise).mean
-        return Forecast(latents[:, :2], self.decode(*latents.unbind(-1), time))
+        return Forecast(latents[:, :2], self.decode(latents, time))
 
     def _prior(self) -> BoundedGaussian:
-        mean, std = torch.tensor([self.get_buffer("omega_prior").tolist(), XI_PRIOR, START_PRIOR]).unbind(-1)
+        mean, std = torch.tensor([self.omega_prior.tolist(), XI_PRIOR, START_PRIOR]).unbind(-1)
         lowest = torch.tensor([SMALLEST_OMEGA, 0.0, -torch.inf])
         return BoundedGaussian(mean, std, lowest, mean + 5.0 * std)
 
     def _negative_elbo(self, angle: Tensor, omega: Tensor, *, frozen: bool = False) -> Tensor:
         xi, xi_std, start, start_std = self.encode_environment(angle, omega)
-        drawn_xi, drawn_start = self._draw(xi, xi_std).relu(), self._draw(start, start_std)
-        predicted = self.decode(omega, drawn_xi, drawn_start, self.get_buffer("time"), frozen=frozen)
+        drawn = torch.stack((omega, self.draw(xi, xi_std).relu(), self.draw(start, start_std)), dim=-1)
+        predicted = self.decode(drawn, self.time, frozen=frozen)
         log_noise = self.log_noise.detach() if frozen else self.log_noise
         likelihood = _gaussian_nll(angle, predicted, torch.exp(log_noise)).sum(-1)
         divergence = gaussian_kl(xi, xi_std, *XI_PRIOR) + gaussian_kl(start, start_std, *START_PRIOR)
         return likelihood + divergence
-
-    def _draw(self, mean: Tensor, std: Tensor) -> Tensor:
-        return mean + std * torch.randn_like(std) if self.training else mean
 
 
 def _gaussian_nll(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:

@@ -13,13 +13,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from p3vae.models.pendulum_network import Forecast, PendulumNetwork, dense, frozen_copy, gaussian_kl
+from p3vae.models.pendulum_network import (
+    XI_PRIOR,
+    Forecast,
+    PendulumNetwork,
+    SemiSupervisedNetwork,
+    dense,
+    frozen_copy,
+    gaussian_kl,
+)
 from p3vae.physics.pendulum import OBSERVED_STEPS, damp, drag, observation_times, swing
 
-XI_PRIOR = (0.5, 0.866)
 WEAK_KL = math.exp(-9.0)
 """Weight of the KL terms of the two rivals: the noise variance their authors assume."""
 P3VAE_KL = 0.01
+_OBSERVED = observation_times(OBSERVED_STEPS)
 
 
 class _Gaussian(NamedTuple):
@@ -46,16 +54,7 @@ class _GaussianEncoder(nn.Module):
         )
 
 
-class _EulerNetwork(PendulumNetwork):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("time", observation_times(OBSERVED_STEPS))
-
-    def _draw(self, q: _Gaussian) -> Tensor:
-        return q.mean + q.std * torch.randn_like(q.std) if self.training else q.mean
-
-
-class OdeVae(_EulerNetwork):
+class OdeVae(PendulumNetwork):
     """ϑ'' = NN(z, ϑ, ϑ', t) with z in R²: no physics but the order of the equation."""
 
     latent_names = ("z1", "z2")
@@ -75,8 +74,8 @@ class OdeVae(_EulerNetwork):
         return swing(acceleration, start, time, solver="euler")
 
     def loss_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
-        q = self.encoder(angle)
-        predicted = self.decode(self._draw(q), angle[:, 0], self.get_buffer("time"))
+        q: _Gaussian = self.encoder(angle)
+        predicted = self.decode(self.draw(*q), angle[:, 0], _OBSERVED)
         divergence = WEAK_KL * gaussian_kl(*q, 0.0, 1.0).sum(-1)
         return {"reconstruction": _squares(predicted, angle), "kl": divergence.mean()}
 
@@ -85,7 +84,7 @@ class OdeVae(_EulerNetwork):
         return Forecast(z, self.decode(z, angle[:, 0], observation_times(steps)))
 
 
-class PhiVae(_EulerNetwork):
+class PhiVae(PendulumNetwork):
     """ϑ'' = -ξ ϑ' + NN(z_A, ϑ): physics and network added inside the ODE, with three regularisers."""
 
     latent_names = ("z_A", "xi")
@@ -114,8 +113,8 @@ class PhiVae(_EulerNetwork):
 
     def loss_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
         q_auxiliary, q_xi, cleaned = self.encode(angle)
-        z, xi = self._draw(q_auxiliary)[:, 0], self._draw(q_xi)[:, 0]
-        predicted = self.decode(z, xi, angle[:, 0], self.get_buffer("time"))
+        z, xi = self.draw(*q_auxiliary)[:, 0], self.draw(*q_xi)[:, 0]
+        predicted = self.decode(z, xi, angle[:, 0], _OBSERVED)
         # Drag alone cannot move a pendulum that starts at rest, so the physics-only swing is constant.
         physics_only = angle[:, :1].expand_as(angle)
         some_xi = torch.rand_like(angle[:, :1])
@@ -130,11 +129,12 @@ class PhiVae(_EulerNetwork):
 
     def forecast(self, angle: Tensor, steps: int) -> Forecast:
         q_auxiliary, q_xi, _ = self.encode(angle)
-        codes = torch.cat((q_auxiliary.mean, q_xi.mean), dim=-1)
-        return Forecast(codes, self.decode(*codes.unbind(-1), angle[:, 0], observation_times(steps)))
+        z, xi = q_auxiliary.mean[:, 0], q_xi.mean[:, 0]
+        predicted = self.decode(z, xi, angle[:, 0], observation_times(steps))
+        return Forecast(torch.stack((z, xi), dim=-1), predicted)
 
 
-class PublishedP3Vae(_EulerNetwork):
+class PublishedP3Vae(SemiSupervisedNetwork):
     """x = exp(-ξ t) F[ϑ'' = NN(ω, ϑ)], ω partly supervised, f_I taught by labelled swings only."""
 
     latent_names = ("omega", "xi")
@@ -167,15 +167,6 @@ class PublishedP3Vae(_EulerNetwork):
 
         return damp(swing(acceleration, start, time, solver="euler"), xi.abs(), time)
 
-    def loss_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
-        known = torch.isfinite(omega)
-        terms: dict[str, Tensor] = {}
-        if known.any():
-            terms |= self.labelled_terms(angle[known], omega[known])
-        if not known.all():
-            terms |= self.unlabelled_terms(angle[~known])
-        return terms
-
     def labelled_terms(self, angle: Tensor, omega: Tensor) -> dict[str, Tensor]:
         """Reconstruction from the true ω, and the absolute error of its encoder."""
         error = (omega - self.encode_omega(angle).mean).abs().mean()
@@ -183,7 +174,7 @@ class PublishedP3Vae(_EulerNetwork):
 
     def unlabelled_terms(self, angle: Tensor) -> dict[str, Tensor]:
         """Reconstruction from the encoded ω."""
-        omega = self._draw(self.encode_omega(angle)).relu()
+        omega = self.draw(*self.encode_omega(angle)).relu()
         return {"unlabelled": self._negative_elbo(angle, omega, frozen=self.stop_gradient)}
 
     def forecast(self, angle: Tensor, steps: int) -> Forecast:
@@ -194,7 +185,7 @@ class PublishedP3Vae(_EulerNetwork):
 
     def _negative_elbo(self, angle: Tensor, omega: Tensor, *, frozen: bool = False) -> Tensor:
         q = self.encode_xi(angle, omega)
-        predicted = self.decode(omega, self._draw(q), angle[:, 0], self.get_buffer("time"), frozen=frozen)
+        predicted = self.decode(omega, self.draw(*q), angle[:, 0], _OBSERVED, frozen=frozen)
         return _squares(predicted, angle) + P3VAE_KL * gaussian_kl(*q, *XI_PRIOR).mean()
 
 
