@@ -115,15 +115,17 @@ class MethaneP3VAE:
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
         """Posterior mean and standard deviation for radiance (pixels, bands)."""
         if len(self.posteriors) == 1:
-            parts = [self._invert_group(part, self.posteriors[0]) for part in radiance.split(INVERT_CHUNK)]
+            parts = [
+                self._invert_group(part, self.posteriors[0]) for part in torch.split(radiance, INVERT_CHUNK)
+            ]
             return MethaneEstimate.concatenate(parts)
         if detector_column is None:
             raise ValueError("this model knows a smile: the pixels' detector columns are needed")
         columns = self.optics.detector_columns or 1
         group = detector_column * len(self.posteriors) // columns
         out = torch.empty(3, len(radiance))
-        for index in group.unique().tolist():
-            for rows in torch.where(group == index)[0].split(INVERT_CHUNK):
+        for index in sorted(set(group.tolist())):
+            for rows in torch.split(torch.where(group == index)[0], INVERT_CHUNK):
                 part = self._invert_group(radiance[rows], self.posteriors[index])
                 out[:, rows] = torch.stack([part.ppm_m, part.std, part.sensitivity])
         return MethaneEstimate(*out)

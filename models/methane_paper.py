@@ -100,10 +100,10 @@ def fit_paper(
         free, under = model.scale(plume_free), model.scale(unlabelled)
         optimiser = torch.optim.Adam(model.parameters(), lr=chosen.learning_rate)
         for epoch in range(chosen.epochs):
-            for rows in torch.randperm(len(under)).split(chosen.batch):
+            for rows in torch.split(torch.randperm(len(under)), chosen.batch):
                 labelled = torch.randint(len(free), (chosen.batch,))
                 optimiser.zero_grad()
-                _plume_free_loss(model, free[labelled], chosen.kl_weight).backward()
+                _plume_free_loss(model, free[labelled], chosen.kl_weight).backward()  # type: ignore[no-untyped-call]
                 _step_without_decoder(model, under[rows], chosen.kl_weight)
                 nn.utils.clip_grad_norm_(model.parameters(), 10.0)
                 optimiser.step()
@@ -131,7 +131,7 @@ def _step_without_decoder(model: PaperMethaneVAE, x: Tensor, kl_weight: float) -
     prior = Normal(torch.zeros(()), torch.ones(()))
     flat = Beta(torch.ones(()), torch.ones(()))
     kl = kl_divergence(q_ground, prior).sum(1).mean() + kl_divergence(q_plume, flat).mean()
-    (((x - reconstructed) ** 2).mean() + kl_weight * kl).backward()
+    (((x - reconstructed) ** 2).mean() + kl_weight * kl).backward()  # type: ignore[no-untyped-call]
     for parameter, gradient in zip(model.decode_ground.parameters(), before, strict=True):
         parameter.grad = gradient
 

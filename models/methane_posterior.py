@@ -55,7 +55,8 @@ class Grid:
 def brightness_levels(brightness: Tensor) -> Tensor:
     """Representative brightness values for which noise is tabulated, (levels,)."""
     inner = torch.quantile(brightness, torch.tensor([0.01, 0.99], dtype=brightness.dtype)).clamp(min=1e-6)
-    return torch.logspace(*torch.log10(inner).tolist(), LEVELS, dtype=torch.float64)
+    low, high = torch.log10(inner).tolist()
+    return torch.logspace(low, high, LEVELS, dtype=torch.float64)
 
 
 class GridPosterior:
@@ -112,7 +113,7 @@ class GridPosterior:
         """ln p(x, k | z), (pixels, components, nodes), float32 relative to each pixel's maximum."""
         out = torch.full((len(spectra), self.background.components, len(self.transmittance)), -torch.inf)
         for level, rows in _groups(self.level_of(spectra.brightness)):
-            for part in rows.split(CHUNK):
+            for part in torch.split(rows, CHUNK):
                 out[part] = self._at_level(level, spectra.at(part))
         return out - out.amax((1, 2), keepdim=True)
 
@@ -198,7 +199,7 @@ def _groups(keys: Tensor) -> list[tuple[int, Tensor]]:
     """(key, rows) of every distinct key."""
     order = torch.argsort(keys)
     values, counts = torch.unique_consecutive(keys[order], return_counts=True)
-    return list(zip(values.tolist(), order.split(counts.tolist()), strict=True))
+    return list(zip(values.tolist(), torch.split(order, counts.tolist()), strict=True))
 
 
 def _typical_spectrum(background: Background, features: Features) -> Tensor:

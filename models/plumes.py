@@ -91,7 +91,8 @@ def label_plumes(ppm_m: FloatArray, valid: BoolArray, rule: PlumeRule | None = N
     ranked = kept[np.argsort(-peaks[kept - 1])]
     lookup = np.zeros(count + 1, dtype=np.int32)
     lookup[ranked] = np.arange(1, len(ranked) + 1)
-    return lookup[labels]
+    found: npt.NDArray[np.int32] = lookup[labels]
+    return found
 
 
 def count_false_alarms(ppm_m: FloatArray, valid: BoolArray, rule: PlumeRule | None = None) -> int:

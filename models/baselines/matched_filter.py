@@ -88,7 +88,7 @@ class MatchedFilter:
             raise ValueError("this filter was fitted per detector column: the pixels' columns are needed")
         group = self.group_of_column[detector_column]
         out = torch.empty(3, len(spectra), dtype=torch.float64)
-        for g in group.unique().tolist():
+        for g in sorted(set(group.tolist())):
             rows = torch.where(group == g)[0]
             part = self._invert_group(spectra[rows], self.statistics[g])
             out[:, rows] = torch.stack([part.ppm_m, part.std, part.sensitivity])

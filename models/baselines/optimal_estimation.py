@@ -52,8 +52,8 @@ class OptimalEstimation:
 
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
         """Enhancements of radiance (pixels, bands)."""
-        parts = radiance.double().split(CHUNK)
-        columns = [None] * len(parts) if detector_column is None else detector_column.split(CHUNK)
+        parts = torch.split(radiance.double(), CHUNK)
+        columns = [None] * len(parts) if detector_column is None else torch.split(detector_column, CHUNK)
         return MethaneEstimate.concatenate(
             [self._invert_chunk(part, column) for part, column in zip(parts, columns, strict=True)]
         )
