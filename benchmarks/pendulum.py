@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import shlex
 import sys
@@ -43,12 +44,14 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     protocol = load_protocol(options.protocols)
     data = {split: protocol.make(split) for split in ("train", "valid", "test")}
-    runs = [run(name, seed, data, options) for name in options.models for seed in range(options.seeds)]
     stem = HERE / "results" / ("pendulum-quick" if options.quick else "pendulum")
-    result = {"command": shlex.join(["python", *sys.argv]), "runs": runs, "predict zero": zero(data["test"])}
-    stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(report(result))
-    print(stem.with_suffix(".md").read_text())
+    result: dict[str, Any] = {"command": shlex.join(["python", *sys.argv])}
+    result |= {"predict zero": zero(data["test"]), "runs": []}
+    for name, seed in itertools.product(options.models, range(options.seeds)):
+        result["runs"].append(run(name, seed, data, options))
+        stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+        stem.with_suffix(".md").write_text(report(result))
+    print(report(result))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

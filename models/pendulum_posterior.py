@@ -119,11 +119,15 @@ def _climb(energy: _Energy, latents: Tensor) -> Tensor:
 
 
 def _standard_draws(latents: int) -> tuple[Tensor, Tensor]:
-    """Quasi-random draws (draws, latents) from a mixture of two centred Gaussians, and its log density."""
-    uniform = SobolEngine(latents, scramble=True, seed=0).draw(_DRAWS).double()  # type: ignore[no-untyped-call]
+    """Quasi-random draws (draws, latents) from a mixture of two centred Gaussians, and its log density.
+
+    Each draw has its opposite, so the mean of a symmetric posterior is exact. The first and the second half
+    of a Sobol sequence are each balanced (odd and even members are not), hence one scale for each half.
+    """
+    uniform = SobolEngine(latents, scramble=True, seed=0).draw(_DRAWS // 2).double()  # type: ignore[no-untyped-call]
     normal = torch.special.ndtri(uniform.clamp(1e-6, 1.0 - 1e-6))
-    scale = torch.tensor(_SCALES, dtype=torch.float64).repeat(_DRAWS // len(_SCALES))
-    draws = scale[:, None] * normal
+    scale = torch.tensor(_SCALES, dtype=torch.float64).repeat_interleave(len(normal) // len(_SCALES))
+    draws = torch.cat((scale[:, None] * normal, -scale[:, None] * normal))
     squares = draws.square().sum(-1)
     components = [-0.5 * squares / s**2 - latents * math.log(s) for s in _SCALES]
     return draws, torch.logsumexp(torch.stack(components), dim=0).float()
