@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -63,6 +65,42 @@ class RichProgress:
     def end(self) -> None:
         """Take the bar away."""
         self._bar.stop()
+
+
+class StepProgress:
+    """Steps done of steps to do, on stderr; the bar appears with the first step and goes with the last."""
+
+    def __init__(self, label: str, *, show: bool | None = None) -> None:
+        self._label, self._show = label, show
+        self._bar: RichBar | None = None
+
+    def step(self, done: int, total: int) -> None:
+        """`done` of `total` steps are done."""
+        if self._bar is None:
+            console = stderr()
+            self._bar = RichBar(
+                console=console,
+                transient=True,
+                disable=not (console.is_terminal if self._show is None else self._show),
+            )
+            self._bar.add_task(self._label)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        if done >= total:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
 
 
 def _short(number: float) -> str:

@@ -9,7 +9,7 @@ import click
 
 from p3vae.cli.errors import P3vaeError
 
-COMMANDS = ("info", "classify", "irradiance-map", "train", "brightness", "simulate")
+COMMANDS = ("info", "classify", "irradiance-map", "invert-methane", "train", "brightness", "simulate")
 
 
 class LazyGroup(click.Group):

@@ -32,6 +32,8 @@ class Plan:
     model_sha256: str | None = None
     settings: Mapping[str, Any] | None = None
     """What decides the result, for the manifest."""
+    after: Callable[[RunSummary], Sequence[str]] = lambda summary: ()
+    """Work on the finished maps; returns lines for the report."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class OutputOptions:
     show_progress: bool | None
     quiet: bool
     as_json: bool
+
+    @property
+    def shows_progress(self) -> bool | None:
+        """None is: if stderr is a terminal."""
+        return False if self.quiet else self.show_progress
 
 
 def map_scenes(
@@ -72,13 +79,16 @@ def _map_scene(
             planned.specs,
             outputs.destination or path.parent,
             options=outputs.run,
-            progress=RichProgress(path.name, show=False if outputs.quiet else outputs.show_progress),
+            progress=RichProgress(path.name, show=outputs.shows_progress),
             provenance=Provenance(model_sha256=planned.model_sha256, settings=planned.settings or {}),
         )
+        lines = planned.after(summary)
     if outputs.as_json:
         stdout().print_json(json.dumps(_record(path, summary)), indent=None)
     elif not outputs.quiet:
         _report(summary)
+        for line in lines:
+            stdout().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _record(path: Path, summary: RunSummary) -> dict[str, Any]:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from p3vae.cli.errors import LabelError
-from p3vae.cli.samples.draw import Samples, draw_samples
+from p3vae.cli.samples.draw import DrawnPixels, Samples, draw_pixels, draw_samples
 from p3vae.cli.samples.pixels import LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.samples.raster import is_raster, raster_labels
 from p3vae.cli.samples.vector import vector_labels
 from p3vae.cli.scenes.base import Grid
 
-__all__ = ["LabelClass", "LabelledPixels", "NoLabelOnSceneError", "Samples", "draw_samples", "read_labels"]
+__all__ = [
+    "DrawnPixels",
+    "LabelClass",
+    "LabelledPixels",
+    "NoLabelOnSceneError",
+    "Samples",
+    "draw_pixels",
+    "draw_samples",
+    "read_labels",
+]
 
 
 def read_labels(

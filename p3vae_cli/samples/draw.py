@@ -42,7 +42,9 @@ def draw_samples(
             remedy="check that labels and scene cover the same ground",
         )
     return Samples(
-        spectra[valid], _subset(chosen, np.flatnonzero(valid)), _unlabelled(scene, pixels, unlabelled, rng)
+        spectra[valid],
+        _subset(chosen, np.flatnonzero(valid)),
+        draw_pixels(scene, unlabelled, seed, leave_out=pixels).spectra,
     )
 
 
@@ -95,26 +97,30 @@ def _read_pixels(
     return spectra, valid
 
 
-def _unlabelled(
-    scene: Scene, pixels: LabelledPixels, count: int, rng: np.random.Generator
-) -> npt.NDArray[np.float32]:
-    """Valid pixels without a label, drawn evenly over the scene."""
-    grid = scene.grid
+@dataclass(frozen=True, eq=False)
+class DrawnPixels:
+    """Valid pixels drawn evenly over a scene; arrays are (pixels, ...)."""
+
+    spectra: npt.NDArray[np.float32]
+    row: Index
+    col: Index
+
+
+def draw_pixels(scene: Scene, count: int, seed: int, leave_out: LabelledPixels | None = None) -> DrawnPixels:
+    """About `count` valid pixels from all over the scene, by a seeded draw."""
+    grid, rng = scene.grid, np.random.default_rng(seed)
     share = min(1.0, count / (grid.height * grid.width))
-    labelled = set((pixels.row * grid.width + pixels.col).tolist())
-    parts = [np.empty((0, len(scene.bands)), np.float32)]
+    labels = leave_out or LabelledPixels.none()
+    taken = labels.row * grid.width + labels.col
+    parts = [(np.empty((0, len(scene.bands)), np.float32), *[np.empty(0, np.int64)] * 2)]
     for window in _tiles(scene) if count else ():
-        drawn = np.flatnonzero(rng.random(window.pixels) < share)
-        row, col = np.divmod(drawn, window.cols)
-        free = np.array(
-            [
-                pixel not in labelled
-                for pixel in ((row + window.row) * grid.width + col + window.col).tolist()
-            ],
-            np.bool_,
-        )
+        row, col = np.divmod(np.flatnonzero(rng.random(window.pixels) < share), window.cols)
+        free = ~np.isin((row + window.row) * grid.width + col + window.col, taken)
         if free.any():
             tile = scene.read(window)
-            values, valid = tile.values[row[free], col[free]], tile.valid[row[free], col[free]]
-            parts.append(values[valid])
-    return np.concatenate(parts)
+            row, col = row[free], col[free]
+            valid = tile.valid[row, col]
+            row, col = row[valid], col[valid]
+            parts.append((tile.values[row, col], row + window.row, col + window.col))
+    spectra, rows, cols = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return DrawnPixels(spectra, rows, cols)

@@ -22,7 +22,9 @@ from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.tiling import Window
 
 
-class _Mask(Protocol):
+class Mask(Protocol):
+    """Which pixels stay."""
+
     def kept(self, window: Window) -> npt.NDArray[np.bool_]:
         """(rows, cols): True where pixels stay."""
 
@@ -30,7 +32,7 @@ class _Mask(Protocol):
 @dataclass(frozen=True)
 class _MaskedReader:
     reader: CubeReader
-    mask: _Mask
+    mask: Mask
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
         values = self.reader.read(window, bands)
@@ -43,6 +45,11 @@ class _MaskedReader:
 
 def masked(scene: Scene, mask: Path) -> Scene:
     """`scene` without the pixels where the raster `mask` is zero or nodata, or outside its polygons."""
+    return replace(scene, reader=_MaskedReader(scene.reader, read_mask(mask, scene.grid)))
+
+
+def read_mask(mask: Path, grid: Grid) -> Mask:
+    """A mask of pixels of `grid`, from a raster on that grid or from polygons."""
     if not mask.exists():
         raise UsageError("no such file", path=mask, remedy="check --mask")
     try:
@@ -50,18 +57,15 @@ def masked(scene: Scene, mask: Path) -> Scene:
             is_raster, size = source.count > 0, (source.height, source.width)
     except RasterioError:
         is_raster, size = False, (0, 0)
-    chosen: _Mask
     if is_raster:
-        if size != (scene.grid.height, scene.grid.width):
+        if size != (grid.height, grid.width):
             raise UsageError(
-                f"has {size[1]} x {size[0]} pixels, the scene {scene.grid.width} x {scene.grid.height}",
+                f"has {size[1]} x {size[0]} pixels, the scene {grid.width} x {grid.height}",
                 path=mask,
                 remedy="give a mask on the scene's grid, or polygons",
             )
-        chosen = _RasterMask(mask)
-    else:
-        chosen = _PolygonMask(_pixel_polygons(mask, scene.grid))
-    return replace(scene, reader=_MaskedReader(scene.reader, chosen))
+        return _RasterMask(mask)
+    return _PolygonMask(_pixel_polygons(mask, grid))
 
 
 @dataclass(frozen=True)

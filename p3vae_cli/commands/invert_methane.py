@@ -1,0 +1,96 @@
+"""`p3vae invert-methane`: methane, plumes and emission rates from radiance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from p3vae.cli.options import output_options, scene_options, scenes_argument
+
+if TYPE_CHECKING:
+    from p3vae.cli.mapping import OutputOptions
+    from p3vae.cli.scenes import SceneOptions
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@scenes_argument
+@click.option(
+    "--method",
+    type=click.Choice(["p3vae", "oe", "mf", "mf-log", "mag1c"]),
+    default="p3vae",
+    show_default=True,
+    help="p3VAE, optimal estimation, matched filters, or the iterative sparse filter.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="Our p3VAE, or the one published.",
+)
+@click.option("--plume-mask", type=FILE, metavar="FILE", help="Where plumes may be: raster or polygons.")
+@click.option("-m", "--model", type=FILE, metavar="MODEL", help="A background saved by --save-model.")
+@click.option(
+    "--save-model", type=FILE, metavar="MODEL", help="Keep the background for scenes of this sensor."
+)
+@click.option(
+    "--absorption", type=FILE, metavar="CSV", help="wavelength_nm, absorption [ppm-1 m-1], one way."
+)
+@click.option(
+    "--absorption-scale",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Multiplies the absorption.",
+)
+@click.option(
+    "--max-ppm-m",
+    type=click.FloatRange(min=0, min_open=True),
+    default=50_000.0,
+    show_default=True,
+    help="Largest enhancement considered.",
+)
+@click.option("--wind", "wind_m_s", type=click.FloatRange(0), metavar="M/S", help="10 m wind, for Q.")
+@click.option(
+    "--wind-uncertainty",
+    "wind_std_m_s",
+    type=click.FloatRange(0),
+    metavar="M/S",
+    help="Default: 50 % below 3 m/s, else 1.5 m/s.",
+)
+@click.option("--ueff-a", type=float, help="U_eff = a * wind + b. Default: by sensor.")
+@click.option("--ueff-b", type=float, help="See --ueff-a.")
+@click.option("--control", is_flag=True, help="Count plumes in the sign-flipped map, where there are none.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@output_options
+@scene_options
+def invert_methane(
+    scenes: tuple[str, ...],
+    outputs: OutputOptions,
+    scene_options: SceneOptions,
+    wind_m_s: float | None,
+    wind_std_m_s: float | None,
+    ueff_a: float | None,
+    ueff_b: float | None,
+    control: bool,
+    **options: Any,
+) -> None:
+    """Map methane enhancement [ppm m] in each radiance SCENE, and list its plumes.
+
+    The background is learned from the scene's own plume-free pixels, which are found by themselves.
+    """
+    from p3vae.cli.console import StepProgress
+    from p3vae.cli.mapping import map_scenes
+    from p3vae.cli.methane import MethaneOptions, methane_plan
+    from p3vae.cli.products.plumes import PlumeOptions
+
+    plumes = PlumeOptions(
+        wind_m_s=wind_m_s, wind_std_m_s=wind_std_m_s, ueff_a=ueff_a, ueff_b=ueff_b, control=control
+    )
+    asked = MethaneOptions(plumes=plumes, **options)
+    with StepProgress("learning the background", show=outputs.shows_progress) as progress:
+        map_scenes(scenes, scene_options, outputs, lambda scene: methane_plan(scene, asked, progress.step))

@@ -1,0 +1,285 @@
+"""From a radiance scene to methane maps: a background learned from it, every pixel inverted."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from p3vae.cli.errors import BandMismatchError, SceneError, UsageError
+from p3vae.cli.mapping import Plan
+from p3vae.cli.model_files import model_errors, require_quantity
+from p3vae.cli.products.plumes import PlumeOptions, write_plumes
+from p3vae.cli.products.rasters import MapSpec, class_map
+from p3vae.cli.products.styles import Categories, Category, Ramp
+from p3vae.cli.samples import DrawnPixels, draw_pixels
+from p3vae.cli.scenes.base import Scene, SpectraTile
+from p3vae.cli.scenes.masking import read_mask
+from p3vae.cli.tiling import Window
+from p3vae.models.baselines.matched_filter import MatchedFilter
+from p3vae.models.baselines.optimal_estimation import OptimalEstimation
+from p3vae.models.checkpoint import read_model_file, write_model_file
+from p3vae.models.methane import KIND, MethaneP3VAE, MethaneSettings, pixels_needed
+from p3vae.models.methane_paper import PaperSettings, fit_paper
+from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
+from p3vae.models.plumes import plume_free
+from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
+from p3vae.physics.quality import Quality, quality_classes
+
+Array = npt.NDArray[Any]
+Method = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
+
+NODATA = -9999.0
+LARGEST_ZENITH_DEG = 85.0
+OPAQUE_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
+"""Bands where water vapour leaves no ground signal [nm]."""
+MOST_DARK = 0.01
+"""Share of pixels without signal above which a band is left out."""
+COLUMN_GROUPS = 32
+"""Neighbouring detector columns whose band centres are averaged: a smile is smooth."""
+BACKGROUND_PIXELS = 40_000
+"""Pixels of the scene from which the background is learned."""
+FEWEST_UNDER_PLUME = 200
+"""With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
+
+
+@dataclass(frozen=True)
+class MethaneOptions:
+    """What `p3vae invert-methane` is asked to do."""
+
+    method: Method = "p3vae"
+    preset: Literal["default", "paper"] = "default"
+    plume_mask: Path | None = None
+    model: Path | None = None
+    save_model: Path | None = None
+    absorption: Path | None = None
+    absorption_scale: float = 1.0
+    max_ppm_m: float = 50_000.0
+    seed: int = 0
+    plumes: PlumeOptions = field(default_factory=PlumeOptions)
+
+
+class Inverter(Protocol):
+    """Any fitted method."""
+
+    def invert(self, radiance: torch.Tensor, detector_column: torch.Tensor | None = None) -> MethaneEstimate:
+        """Enhancement of radiance (pixels, bands)."""
+
+
+def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int, int], None]) -> Plan:
+    """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
+    require_quantity(scene, "radiance", "a methane retrieval")
+    drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
+    view = _View.of(scene, drawn, options)
+    inverter = _fit(scene, view, drawn, options, progress)
+
+    def maps(tile: SpectraTile) -> Mapping[str, Array]:
+        values = tile.values[..., view.bands].reshape(-1, len(view.bands))
+        usable = tile.valid.ravel() & (values > 0).all(axis=1)
+        found = np.full((3, len(values)), NODATA, np.float32)
+        if usable.any():
+            columns = view.groups(
+                np.tile(np.arange(tile.window.cols) + tile.window.col, tile.window.rows)[usable]
+            )
+            estimate = inverter.invert(torch.from_numpy(np.ascontiguousarray(values[usable])), columns)
+            found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
+        quality = np.where(usable, quality_classes(values, view.nominal, view.sun_zenith_deg), 0)
+        named = zip(
+            ("methane", "methane_std", "methane_sensitivity", "quality"), (*found, quality), strict=True
+        )
+        return {name: part.reshape(tile.valid.shape) for name, part in named}
+
+    settings = {
+        "method": options.method if options.preset == "default" else "paper",
+        "air_mass_factor": view.optics.air_mass_factor,
+        "sun_zenith_deg": view.sun_zenith_deg,
+        "absorption": str(options.absorption or MethaneAbsorption.load().source),
+        "absorption_scale": options.absorption_scale,
+        "max_ppm_m": options.max_ppm_m,
+        "smile": view.optics.detector_columns is not None,
+    }
+    return Plan(
+        maps, _SPECS, settings=settings, after=lambda summary: write_plumes(summary, scene, options.plumes)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """A scene's bands and geometry as the methods see them."""
+
+    optics: PlumeOptics
+    bands: npt.NDArray[np.intp]
+    """Bands of the scene in use."""
+    nominal: npt.NDArray[np.float64]
+    """Their centres [nm]."""
+    sun_zenith_deg: float
+    width: int
+
+    @classmethod
+    def of(cls, scene: Scene, drawn: DrawnPixels, options: MethaneOptions) -> _View:
+        zenith = _sun_zenith(scene)
+        usable = scene.bands.good & ((drawn.spectra <= 0).mean(axis=0) < MOST_DARK)
+        for low, high in OPAQUE_NM:
+            usable &= ~((scene.bands.wavelength_nm > low) & (scene.bands.wavelength_nm < high))
+        bands = np.flatnonzero(usable)
+        chosen = scene.bands.select(bands)
+        centres = None
+        if scene.column_wavelength_nm is not None:
+            groups = min(COLUMN_GROUPS, scene.grid.width)
+            parts = np.array_split(scene.column_wavelength_nm[:, bands], groups)
+            centres = np.stack([part.mean(axis=0) for part in parts])
+        try:
+            curves = _absorption(options).band_transmittance(chosen, centres_nm=centres)
+        except ValueError as error:
+            raise BandMismatchError(str(error), path=scene.path) from error
+        factor = air_mass_factor(zenith, scene.acquisition.view_zenith_deg or 0.0)
+        optics = PlumeOptics(curves, factor, torch.from_numpy(chosen.wavelength_nm.copy()), options.max_ppm_m)
+        return cls(optics, bands, chosen.wavelength_nm, zenith, scene.grid.width)
+
+    def groups(self, column: npt.NDArray[np.integer[Any]]) -> torch.Tensor | None:
+        """Group of neighbouring detector columns of each image column; None without a smile."""
+        count = self.optics.detector_columns
+        if count is None:
+            return None
+        edges = np.cumsum([len(part) for part in np.array_split(np.arange(self.width), count)])
+        return torch.from_numpy(np.searchsorted(edges, column, side="right"))
+
+
+def _sun_zenith(scene: Scene) -> float:
+    zenith = scene.acquisition.sun_zenith_deg
+    if zenith is None:
+        raise SceneError("the sun's zenith angle is unknown", path=scene.path, remedy="give --sun-zenith DEG")
+    if zenith > LARGEST_ZENITH_DEG:
+        raise SceneError(
+            f"the sun stands at {zenith:.1f} degrees from the zenith",
+            path=scene.path,
+            remedy=f"methane needs a sun higher than {LARGEST_ZENITH_DEG:g} degrees",
+        )
+    return zenith
+
+
+def _absorption(options: MethaneOptions) -> MethaneAbsorption:
+    if options.absorption is None:
+        return MethaneAbsorption.load().scaled(options.absorption_scale)
+    path = options.absorption
+    try:
+        with path.open(newline="") as file:
+            rows = [(float(row["wavelength_nm"]), float(row["absorption"])) for row in csv.DictReader(file)]
+        wavelength, absorption = np.array(sorted(rows)).reshape(-1, 2).T
+        table = MethaneAbsorption.from_table(wavelength, absorption, source=path.name)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"cannot be read as an absorption table: {error}",
+            path=path,
+            remedy="columns wavelength_nm [nm] and absorption [ppm-1 m-1], one way",
+        ) from error
+    return table.scaled(options.absorption_scale)
+
+
+def _fit(
+    scene: Scene,
+    view: _View,
+    drawn: DrawnPixels,
+    options: MethaneOptions,
+    progress: Callable[[int, int], None],
+) -> Inverter:
+    if options.model is not None:
+        with model_errors(options.model):
+            file = read_model_file(options.model, kind=KIND)
+        try:
+            return MethaneP3VAE.from_file(file, view.optics)
+        except ValueError as error:
+            raise BandMismatchError(str(error), path=options.model) from error
+    spectra = drawn.spectra[:, view.bands]
+    lit = (spectra > 0).all(axis=1)
+    radiance, column = torch.from_numpy(spectra[lit]), view.groups(drawn.col[lit])
+    needed = pixels_needed(view.optics)
+    if len(radiance) < needed:
+        raise _too_few(scene, needed, len(radiance))
+    if options.plume_mask is None:
+        free = plume_free(radiance, view.optics, column)
+    else:
+        grid = scene.grid
+        inside = read_mask(options.plume_mask, grid).kept(Window(0, 0, grid.height, grid.width))
+        free = torch.from_numpy(~inside[drawn.row[lit], drawn.col[lit]])
+    if int(free.sum()) < needed:
+        raise _too_few(scene, needed, int(free.sum()))
+    return _learned(radiance, free, column, view, options, progress)
+
+
+def _too_few(scene: Scene, needed: int, found: int) -> SceneError:
+    return SceneError(
+        f"{needed} plume-free pixels are needed to learn the background, {found} were found",
+        path=scene.path,
+        remedy="use a larger scene or a smaller --plume-mask",
+    )
+
+
+def _learned(
+    radiance: torch.Tensor,
+    free: torch.Tensor,
+    column: torch.Tensor | None,
+    view: _View,
+    options: MethaneOptions,
+    progress: Callable[[int, int], None],
+) -> Inverter:
+    optics, background = view.optics, radiance[free]
+    free_column = None if column is None else column[free]
+    if options.method in ("mf", "mf-log"):
+        variant: Literal["classic", "log"] = "classic" if options.method == "mf" else "log"
+        return MatchedFilter.fit(background, optics, variant=variant, detector_column=free_column)
+    if options.method == "mag1c":
+        return MatchedFilter.fit(radiance, optics, variant="mag1c", detector_column=column)
+    if options.method == "oe":
+        return OptimalEstimation.fit(background, optics, prior_mean=0.0, prior_std=options.max_ppm_m / 4)
+    rest = radiance[~free] if int((~free).sum()) >= FEWEST_UNDER_PLUME else None
+    if options.preset == "paper":
+        under = radiance if rest is None else rest
+        paper = PaperSettings(max_ppm_m=options.max_ppm_m, seed=options.seed)
+        return fit_paper(background, under, optics, settings=paper, progress=progress)
+    # Below zero the prior leaves room for noise, so that plume-free ground averages to zero, not above it.
+    settings = MethaneSettings(
+        min_ppm_m=-0.1 * options.max_ppm_m, max_ppm_m=options.max_ppm_m, seed=options.seed
+    )
+    model = MethaneP3VAE.fit(background, optics, settings=settings, unlabelled=rest, progress=progress)
+    if options.save_model is not None:
+        write_model_file(options.save_model, model.to_file())
+    return model
+
+
+_SPECS = {
+    "methane": MapSpec(
+        suffix="methane",
+        description="methane enhancement [ppm m]",
+        nodata=NODATA,
+        unit="ppm m",
+        style=Ramp(minimum=0.0, colormap="inferno", suffix=" ppm·m"),
+    ),
+    "methane_std": MapSpec(
+        suffix="methane_std",
+        description="standard deviation of the methane enhancement [ppm m]",
+        nodata=NODATA,
+        unit="ppm m",
+        style=Ramp(minimum=0.0, colormap="cividis", suffix=" ppm·m"),
+    ),
+    "methane_sensitivity": MapSpec(
+        suffix="methane_sensitivity",
+        description="change of the estimate per change of the truth",
+        nodata=NODATA,
+        unit="1",
+        style=Ramp(minimum=0.0, maximum=1.0, colormap="viridis"),
+    ),
+    "quality": class_map(
+        "quality",
+        "what the ground is, as far as it matters for methane",
+        Categories(
+            tuple(Category(quality.value, quality.name.lower(), quality.colour) for quality in Quality)
+        ),
+    ),
+}

@@ -1,0 +1,195 @@
+"""From a finished methane map to plumes: mask, polygons with mass and emission rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import geopandas
+import numpy as np
+import numpy.typing as npt
+import rasterio
+import shapely
+from pyproj import Geod
+from rasterio import features
+from rasterio.transform import AffineTransformer, GCPTransformer
+
+from p3vae.cli.products.make import RunSummary
+from p3vae.cli.products.rasters import RasterSink, class_map, gdal_environment
+from p3vae.cli.products.staging import Staging, writing
+from p3vae.cli.products.styles import Categories, Category
+from p3vae.cli.scenes.base import Grid, Scene
+from p3vae.cli.tiling import Window
+from p3vae.models.plumes import Plume, PlumeRule, count_false_alarms, label_plumes, list_plumes
+from p3vae.physics.emission import DEFAULT_EFFECTIVE_WIND, EFFECTIVE_WIND, EffectiveWind
+from p3vae.physics.quality import Quality
+
+MASK = class_map(
+    "plume_mask",
+    "methane plumes",
+    Categories((Category(1, "no plume", "#e8e8e8"), Category(2, "plume", "#d7301f"))),
+)
+_FIELDS = (
+    *("plume", "pixels", "area_m2", "peak_ppm_m", "mean_ppm_m", "ime_kg", "ime_std_kg"),
+    *("q_kg_h", "q_std_kg_h", "wind_m_s", "ueff_a", "ueff_b"),
+)
+UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE)
+WGS84 = Geod(ellps="WGS84")
+
+
+@dataclass(frozen=True)
+class PlumeOptions:
+    """How plumes are told from noise, and what is known of the wind."""
+
+    rule: PlumeRule = field(default_factory=PlumeRule)
+    wind_m_s: float | None = None
+    wind_std_m_s: float | None = None
+    ueff_a: float | None = None
+    ueff_b: float | None = None
+    control: bool = False
+    """Count what the same rule finds in the sign-flipped map."""
+
+    def effective_wind(self, product: str) -> EffectiveWind:
+        """U_eff of a sensor, or as the user says."""
+        sensor = EFFECTIVE_WIND.get(product, DEFAULT_EFFECTIVE_WIND)
+        return EffectiveWind(
+            sensor.a if self.ueff_a is None else self.ueff_a, sensor.b if self.ueff_b is None else self.ueff_b
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _MethaneMap:
+    ppm_m: npt.NDArray[np.float32]
+    std: npt.NDArray[np.float32]
+    valid: npt.NDArray[np.bool_]
+    grid: Grid
+    tags: dict[str, str]
+
+
+def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Sequence[str]:
+    """Write SCENE_plume_mask.tif and SCENE_plumes.gpkg beside the methane map; lines for the report."""
+    found = _read(summary)
+    labels = label_plumes(found.ppm_m, found.valid, options.rule)
+    plumes = list_plumes(
+        found.ppm_m,
+        found.std,
+        labels,
+        pixel_area_m2(found.grid),
+        wind_m_s=options.wind_m_s,
+        wind_std_m_s=options.wind_std_m_s,
+        effective_wind=options.effective_wind(scene.product),
+    )
+    stem = summary.products[0].path.name.removesuffix("_methane.tif")
+    names = (f"{stem}_plume_mask.tif", f"{stem}_plumes.gpkg")
+    folder = summary.products[0].path.parent
+    with gdal_environment(), Staging(folder, names, overwrite=True) as staging:
+        sink = RasterSink(staging, names[0], MASK, found.grid, tags=found.tags)
+        try:
+            mask = np.where(found.valid, np.where(labels > 0, 2, 1), 0).astype(np.uint8)
+            sink.write(Window(0, 0, found.grid.height, found.grid.width), mask)
+            sink.finish()
+        finally:
+            sink.close()
+        with writing(folder / names[1]):
+            _polygons(labels, plumes, found.grid, options, scene.product).to_file(
+                staging.path(names[1]), layer="plumes", driver="GPKG"
+            )
+        staging.commit()
+    lines = [str(folder / name) for name in names]
+    lines += [_line(plume) for plume in plumes] or ["no plume found"]
+    if options.control:
+        lines.append(
+            f"control (sign-flipped map): {count_false_alarms(found.ppm_m, found.valid, options.rule)} plumes"
+        )
+    return lines
+
+
+def pixel_area_m2(grid: Grid) -> float:
+    """Mean area of a pixel on the ground [m2]."""
+    if grid.transform is None:
+        corners = _ground(
+            grid, np.array([[0, 0], [grid.width, 0], [grid.width, grid.height], [0, grid.height]], float)
+        )
+        return abs(WGS84.polygon_area_perimeter(corners[:, 0], corners[:, 1])[0]) / (grid.width * grid.height)
+    area = abs(grid.transform.determinant)
+    if grid.crs is not None and grid.crs.is_geographic:
+        x, y = grid.transform @ (grid.width / 2, grid.height / 2)
+        dx, dy = abs(grid.transform.a) / 2, abs(grid.transform.e) / 2
+        cell = [(x - dx, y - dy), (x + dx, y - dy), (x + dx, y + dy), (x - dx, y + dy)]
+        return abs(WGS84.polygon_area_perimeter([x for x, _ in cell], [y for _, y in cell])[0])
+    return float(area * (grid.crs.linear_units_factor[1] ** 2 if grid.crs is not None else 1.0))
+
+
+def _read(summary: RunSummary) -> _MethaneMap:
+    paths = {product.spec.suffix: product.path for product in summary.products}
+    with rasterio.open(paths["methane"]) as source:
+        ppm_m = source.read(1)
+        gcps, gcp_crs = source.gcps
+        swath = bool(gcps)
+        grid = Grid(
+            source.width,
+            source.height,
+            gcp_crs if swath else source.crs,
+            None if swath else source.transform,
+            tuple(gcps),
+        )
+        tags = {key: value for key, value in source.tags().items() if key.startswith("P3VAE_")}
+        valid = ppm_m != source.nodata
+    with rasterio.open(paths["methane_std"]) as source:
+        std = source.read(1)
+    with rasterio.open(paths["quality"]) as source:
+        valid &= ~np.isin(source.read(1), UNUSABLE)
+    return _MethaneMap(ppm_m, std, valid, grid, tags)
+
+
+def _polygons(
+    labels: npt.NDArray[np.int32], plumes: Sequence[Plume], grid: Grid, options: PlumeOptions, product: str
+) -> geopandas.GeoDataFrame:
+    outlines: dict[int, list[Any]] = {}
+    for shape, label in features.shapes(labels, mask=labels > 0, connectivity=8):
+        outlines.setdefault(int(label), []).append(shapely.geometry.shape(shape))
+    wind = options.effective_wind(product)
+    rows = [
+        {
+            "plume": plume.label,
+            "pixels": plume.pixels,
+            "area_m2": plume.area_m2,
+            "peak_ppm_m": plume.peak_ppm_m,
+            "mean_ppm_m": plume.mean_ppm_m,
+            "ime_kg": plume.ime_kg,
+            "ime_std_kg": plume.ime_std_kg,
+            "q_kg_h": plume.emission.kg_per_hour if plume.emission else None,
+            "q_std_kg_h": plume.emission.std_kg_per_hour if plume.emission else None,
+            "wind_m_s": options.wind_m_s,
+            "ueff_a": wind.a,
+            "ueff_b": wind.b,
+        }
+        for plume in plumes
+    ]
+    geometry = [
+        shapely.transform(shapely.MultiPolygon(outlines[plume.label]), lambda points: _ground(grid, points))
+        for plume in plumes
+    ]
+    crs = None if grid.crs is None else grid.crs.to_wkt()
+    return geopandas.GeoDataFrame(rows, columns=[*_FIELDS, "geometry"], geometry=geometry, crs=crs)
+
+
+def _ground(grid: Grid, pixels: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Pixel coordinates (col, row), whole numbers at corners, to map coordinates."""
+    if grid.transform is not None:
+        transformer = AffineTransformer(grid.transform)
+    else:
+        transformer = GCPTransformer(list(grid.gcps), tps=True)
+    x, y = transformer.xy(pixels[:, 1], pixels[:, 0], offset="ul")
+    return np.column_stack([x, y])
+
+
+def _line(plume: Plume) -> str:
+    rate = ""
+    if plume.emission is not None:
+        rate = f", Q {plume.emission.kg_per_hour:,.0f} ± {plume.emission.std_kg_per_hour:,.0f} kg/h"
+    return (
+        f"plume {plume.label}: {plume.area_m2 / 1e6:.2f} km², peak {plume.peak_ppm_m:,.0f} ppm·m, "
+        f"IME {plume.ime_kg:,.0f} ± {plume.ime_std_kg:,.0f} kg{rate}"
+    )

@@ -1,0 +1,85 @@
+"""Pixels on which a methane retrieval cannot be trusted: cloud, water, flare."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SOLAR_CONSTANT_W_M2 = 1361.0
+SUN_KELVIN = 5772.0
+"""IAU 2015 effective temperature of the sun [K]."""
+_SUN_SOLID_ANGLE_SR = 6.794e-5
+_FIRST_RADIATION, _SECOND_RADIATION = 1.191042972e-16, 1.438776877e-2
+"""2hc² [W m2 sr-1] and hc/k [m K]."""
+
+CLOUD_VISIBLE, CLOUD_SWIR = 0.45, 0.35
+WATER_SWIR = 0.02
+FLARE_RATIO = 1.5
+"""A flare is brighter at 2.3 um than at 1.6 um relative to sunlight by more than any ground."""
+
+
+class Quality(enum.IntEnum):
+    """Value in the quality map; 0 is nodata."""
+
+    CLEAR = 1
+    CLOUD = 2
+    WATER = 3
+    FLARE = 4
+
+    @property
+    def colour(self) -> str:
+        """#rrggbb for a legend."""
+        return {1: "#7fa87f", 2: "#f2f2f2", 3: "#2b5f9e", 4: "#e4572e"}[self.value]
+
+
+def planck_radiance(wavelength_nm: npt.NDArray[np.float64], kelvin: float) -> npt.NDArray[np.float64]:
+    """Blackbody radiance [W m-2 sr-1 um-1]: B = 2hc²/λ⁵ / (exp(hc/λkT) - 1)."""
+    metres = wavelength_nm * 1e-9
+    per_metre = _FIRST_RADIATION / metres**5 / np.expm1(_SECOND_RADIATION / (metres * kelvin))
+    return np.asarray(per_metre * 1e-6)
+
+
+def top_of_atmosphere_reflectance(
+    radiance: npt.NDArray[np.floating[Any]],
+    wavelength_nm: npt.NDArray[np.float64],
+    sun_zenith_deg: float,
+) -> npt.NDArray[np.float64]:
+    """π L / (E_sun cosΘ0) [1] of radiance (..., bands) [W m-2 sr-1 um-1], the sun as a blackbody.
+
+    Good to 10 % beyond 450 nm, which is enough for thresholds.
+    """
+    sun = planck_radiance(wavelength_nm, SUN_KELVIN) * _SUN_SOLID_ANGLE_SR
+    return np.asarray(np.pi * radiance / (sun * np.cos(np.radians(sun_zenith_deg))))
+
+
+def quality_classes(
+    radiance: npt.NDArray[np.floating[Any]],
+    wavelength_nm: npt.NDArray[np.float64],
+    sun_zenith_deg: float,
+) -> npt.NDArray[np.uint8]:
+    """`Quality` of each spectrum (pixels, bands) [W m-2 sr-1 um-1], by the windows its bands allow.
+
+    Cloud: bright at 650 nm and at 1650 nm alike. Water: dark at 1650 and 2200 nm. Flare: 2300 nm brighter,
+    relative to the sun, than 1650 nm by half.
+    """
+    reflectance = top_of_atmosphere_reflectance(radiance, wavelength_nm, sun_zenith_deg)
+    visible, near, middle, far = (
+        _window(reflectance, wavelength_nm, *window)
+        for window in ((630, 680), (1620, 1680), (2180, 2230), (2280, 2320))
+    )
+    found = np.full(len(radiance), Quality.CLEAR, np.uint8)
+    found[(near < WATER_SWIR) & (middle < WATER_SWIR)] = Quality.WATER
+    found[(visible > CLOUD_VISIBLE) & (near > CLOUD_SWIR)] = Quality.CLOUD
+    found[(far > FLARE_RATIO * np.maximum(near, WATER_SWIR)) & (far > 0.1)] = Quality.FLARE
+    return found
+
+
+def _window(
+    reflectance: npt.NDArray[np.float64], wavelength_nm: npt.NDArray[np.float64], low: float, high: float
+) -> npt.NDArray[np.float64]:
+    """Mean over a window; NaN, which passes no test, where the sensor has no band in it."""
+    inside = (wavelength_nm >= low) & (wavelength_nm <= high)
+    return reflectance[:, inside].mean(axis=1) if inside.any() else np.full(len(reflectance), np.nan)
