@@ -131,8 +131,7 @@ class MethaneP3VAE:
         return MethaneEstimate(*out)
 
     def _invert_group(self, radiance: Tensor, posterior: GridPosterior) -> MethaneEstimate:
-        log_joint = posterior.log_likelihood(self.features(radiance.float()))
-        mean, std = summarise(torch.logsumexp(log_joint, 1), self.grid)
+        mean, std = summarise(posterior.log_evidence(self.features(radiance.float())), self.grid)
         prior_variance = (self.settings.max_ppm_m - self.settings.min_ppm_m) ** 2 / 12.0
         return MethaneEstimate(mean, std, (1.0 - std**2 / prior_variance).clamp(min=0.0))
 

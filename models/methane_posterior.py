@@ -10,6 +10,7 @@ All matrices depend on (k, z, brightness level) only: they are factorised once, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +21,11 @@ from torch import Tensor
 from p3vae.models.methane_background import Background, Moments, joint
 from p3vae.models.methane_features import Features, Spectra
 
-UPSAMPLING = 6
+UPSAMPLING = 3
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
 LEVELS = 4
-CHUNK = 1024
-NEGLIGIBLE_LOG_SHARE = 9.0
+CHUNK = 512
+NEGLIGIBLE_LOG_SHARE = 7.0
 """Components whose clear bands fit worse than the best by this in log-likelihood are left out."""
 
 
@@ -112,19 +113,32 @@ class GridPosterior:
     def log_likelihood(self, spectra: Spectra) -> Tensor:
         """ln p(x, k | z), (pixels, components, nodes), float32 relative to each pixel's maximum."""
         out = torch.full((len(spectra), self.background.components, len(self.transmittance)), -torch.inf)
-        for level, rows in _groups(self.level_of(spectra.brightness)):
-            for part in torch.split(rows, CHUNK):
-                out[part] = self._at_level(level, spectra.at(part))
+        for part, k, rows, values in self._pieces(spectra):
+            out[part[rows], k] = values
         return out - out.amax((1, 2), keepdim=True)
 
-    def _at_level(self, level: int, spectra: Spectra) -> Tensor:
+    def log_evidence(self, spectra: Spectra) -> Tensor:
+        """ln p(x | z) with the components summed, (pixels, nodes), float32 up to a constant per pixel."""
+        out = torch.full((len(spectra), len(self.transmittance)), -torch.inf)
+        for part, _, rows, values in self._pieces(spectra):
+            pixels = part[rows]
+            out[pixels] = torch.logaddexp(out[pixels], values)
+        return out - out.amax(1, keepdim=True)
+
+    def _pieces(self, spectra: Spectra) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
+        """(pixels of a chunk, component, rows of the chunk, ln p(x, k | z) of these rows on the nodes)."""
+        for level, rows in _groups(self.level_of(spectra.brightness)):
+            for part in torch.split(rows, CHUNK):
+                for k, used, values in self._at_level(level, spectra.at(part)):
+                    yield part, k, used, values
+
+    def _at_level(self, level: int, spectra: Spectra) -> Iterator[tuple[int, Tensor, Tensor]]:
         clear_whitening, gain, mean_clear, mean_absorbing, whitening, light, constant = self.tables
         clear, absorbing = spectra.clear.float(), spectra.absorbing.float()
         centred = clear - mean_clear[:, None]
         distance = torch.bmm(centred, clear_whitening[level].transpose(1, 2)).square().sum(2)
         log_clear = self.clear_constant[level][:, None] - 0.5 * distance
         likely = log_clear > log_clear.amax(0) - NEGLIGIBLE_LOG_SHARE
-        out = torch.full((len(clear), len(distance), len(light)), -torch.inf)
         for k in range(len(distance)):
             rows = torch.where(likely[k])[0]
             if len(rows) == 0:
@@ -132,8 +146,7 @@ class GridPosterior:
             predicted = mean_absorbing[k] + centred[k, rows] @ gain[level, k]
             residual = absorbing[rows] - light[:, None] * predicted
             misfit = torch.bmm(residual, whitening[level, k].transpose(1, 2)).square().sum(2)
-            out[rows, k] = constant[level, k] - 0.5 * (distance[k, rows][:, None] + misfit.T)
-        return out
+            yield k, rows, constant[level, k] - 0.5 * (distance[k, rows][:, None] + misfit.T)
 
     def expectation(
         self, spectra: Spectra, generator: torch.Generator, share: Tensor | None = None
@@ -181,10 +194,11 @@ class GridPosterior:
 def summarise(log_posterior: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [ppm m] of ln p(z | x) given on the nodes, (pixels, nodes)."""
     fine = (log_posterior @ grid.upsample.to(log_posterior.dtype)).softmax(1)
-    z = grid.fine.to(log_posterior.dtype)
-    mean = fine @ z
-    variance = (fine * (z - mean[:, None]) ** 2).sum(1)
-    return mean, variance.sqrt()
+    middle, half = float(grid.fine.mean()), float(grid.fine[-1] - grid.fine[0]) / 2.0
+    z = ((grid.fine - middle) / half).to(log_posterior.dtype)
+    mean, square = (fine @ torch.stack([z, z**2], 1)).unbind(1)
+    variance = (square - mean**2).clamp(min=torch.finfo(mean.dtype).eps)
+    return middle + half * mean, half * variance.sqrt()
 
 
 def _whitening(covariance: Tensor) -> tuple[Tensor, Tensor]:
