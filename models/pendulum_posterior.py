@@ -2,7 +2,7 @@
 
 An encoder only guesses; the differentiable decoder can check. From the guess, damped Gauss-Newton steps
 climb to the most probable latent variables, and weighted draws around them give the posterior's mean.
-Deterministic, and the same however swings are split over calls.
+Deterministic, and up to rounding the same however swings are split over calls.
 """
 
 from __future__ import annotations
