@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	touch $@
 
 demo: $(STAMP)
-	$(BIN)/p3vae info sample_data/town.tif
+	$(BIN)/p3vae classify sample_data/town.tif --output demo --overwrite
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Trains the shipped model anew on a simulated town that is not the sample scene.
+set -eu
+cd "$(dirname "$0")"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+p3vae simulate -o "$work/town.tif" --size 256x256 --bands 80 --seed 11
+p3vae train "$work/town.tif" --labels "$work/town_labels.gpkg" -o landcover.p3vae --seed 1 --overwrite
