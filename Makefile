@@ -29,7 +29,7 @@ witness:
 	  || echo "gdalinfo is not installed: tests that need it are skipped"
 
 test: lint types witness
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
