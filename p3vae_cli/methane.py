@@ -15,6 +15,7 @@ import torch
 from p3vae.cli.errors import BandMismatchError, SceneError, UsageError
 from p3vae.cli.mapping import Plan
 from p3vae.cli.model_files import model_errors, require_quantity
+from p3vae.cli.products.make import RunSummary
 from p3vae.cli.products.plumes import PlumeOptions, write_plumes
 from p3vae.cli.products.rasters import MapSpec, class_map
 from p3vae.cli.products.styles import Categories, Category, Ramp
@@ -41,6 +42,10 @@ OPAQUE_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
 """Bands where water vapour leaves no ground signal [nm]."""
 MOST_DARK = 0.01
 """Share of pixels without signal above which a band is left out."""
+LIT = 0.9
+"""Share of pixels with signal above which a band shows by itself that a detector column is dead."""
+FEWEST_OF_COLUMN = 8
+"""Pixels of a detector column without which nobody can say that it is stuck."""
 COLUMN_GROUPS = 32
 """Neighbouring detector columns whose band centres are averaged: a smile is smooth."""
 BACKGROUND_PIXELS = 40_000
@@ -75,19 +80,19 @@ class Inverter(Protocol):
 def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int, int], None]) -> Plan:
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
+    _require_sense(options)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = _View.of(scene, drawn, options)
     inverter = _fit(scene, view, drawn, options, progress)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         values = tile.values[..., view.bands].reshape(-1, len(view.bands))
-        usable = tile.valid.ravel() & (values > 0).all(axis=1)
+        column = np.tile(np.arange(tile.window.cols) + tile.window.col, tile.window.rows)
+        usable = tile.valid.ravel() & (values > 0).all(axis=1) & ~view.dead[column]
         found = np.full((3, len(values)), NODATA, np.float32)
         if usable.any():
-            columns = view.groups(
-                np.tile(np.arange(tile.window.cols) + tile.window.col, tile.window.rows)[usable]
-            )
-            estimate = inverter.invert(torch.from_numpy(np.ascontiguousarray(values[usable])), columns)
+            radiance = torch.from_numpy(np.ascontiguousarray(values[usable]))
+            estimate = inverter.invert(radiance, view.groups(column[usable]))
             found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
         quality = np.where(usable, quality_classes(values, view.nominal, view.sun_zenith_deg), 0)
         named = zip(
@@ -104,9 +109,27 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
         "max_ppm_m": options.max_ppm_m,
         "smile": view.optics.detector_columns is not None,
     }
-    return Plan(
-        maps, _SPECS, settings=settings, after=lambda summary: write_plumes(summary, scene, options.plumes)
-    )
+
+    def after(summary: RunSummary) -> list[str]:
+        dead = np.flatnonzero(view.dead)
+        told = (
+            [f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}"] if len(dead) else []
+        )
+        return [*told, *write_plumes(summary, scene, options.plumes)]
+
+    return Plan(maps, _SPECS, settings=settings, after=after)
+
+
+def _require_sense(options: MethaneOptions) -> None:
+    """Options that only the default p3VAE heeds are refused elsewhere, rather than ignored."""
+    if options.method != "p3vae" and options.preset != "default":
+        raise UsageError(f"--preset {options.preset} is a p3VAE", remedy="leave --method out")
+    keeps = {"--model": options.model, "--save-model": options.save_model}
+    for name, path in keeps.items():
+        if path is not None and (options.method != "p3vae" or options.preset != "default"):
+            raise UsageError(
+                f"{name} is for the default p3VAE only", remedy="leave --method and --preset out"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,15 +142,20 @@ class _View:
     nominal: npt.NDArray[np.float64]
     """Their centres [nm]."""
     sun_zenith_deg: float
-    width: int
+    dead: npt.NDArray[np.bool_]
+    """Detector columns (columns,) without a working element in every band."""
 
     @classmethod
     def of(cls, scene: Scene, drawn: DrawnPixels, options: MethaneOptions) -> _View:
         zenith = _sun_zenith(scene)
-        usable = scene.bands.good & ((drawn.spectra <= 0).mean(axis=0) < MOST_DARK)
+        seen = scene.bands.good.copy()
         for low, high in OPAQUE_NM:
-            usable &= ~((scene.bands.wavelength_nm > low) & (scene.bands.wavelength_nm < high))
-        bands = np.flatnonzero(usable)
+            seen &= ~((scene.bands.wavelength_nm > low) & (scene.bands.wavelength_nm < high))
+        dead = _dead_columns(drawn, seen, scene.grid.width)
+        dark = (drawn.spectra[~dead[drawn.col]] <= 0).mean(axis=0) if not dead.all() else np.ones(len(seen))
+        bands = np.flatnonzero(seen & (dark < MOST_DARK))
+        if len(bands) == 0:
+            raise SceneError("no band has signal everywhere", path=scene.path, remedy="check --bad-bands")
         chosen = scene.bands.select(bands)
         centres = None
         if scene.column_wavelength_nm is not None:
@@ -140,15 +168,34 @@ class _View:
             raise BandMismatchError(str(error), path=scene.path) from error
         factor = air_mass_factor(zenith, scene.acquisition.view_zenith_deg or 0.0)
         optics = PlumeOptics(curves, factor, torch.from_numpy(chosen.wavelength_nm.copy()), options.max_ppm_m)
-        return cls(optics, bands, chosen.wavelength_nm, zenith, scene.grid.width)
+        if not optics.absorbing.any():
+            raise BandMismatchError(
+                "no band sees methane: bands from 1600 to 2450 nm are needed", path=scene.path
+            )
+        return cls(optics, bands, chosen.wavelength_nm, zenith, dead)
 
     def groups(self, column: npt.NDArray[np.integer[Any]]) -> torch.Tensor | None:
         """Group of neighbouring detector columns of each image column; None without a smile."""
         count = self.optics.detector_columns
         if count is None:
             return None
-        edges = np.cumsum([len(part) for part in np.array_split(np.arange(self.width), count)])
+        edges = np.cumsum([len(part) for part in np.array_split(self.dead, count)])
         return torch.from_numpy(np.searchsorted(edges, column, side="right"))
+
+
+def _dead_columns(drawn: DrawnPixels, seen: npt.NDArray[np.bool_], width: int) -> npt.NDArray[np.bool_]:
+    """Columns (width,) that, in a band lit elsewhere, never have signal or always the same."""
+    dead = np.zeros(width, np.bool_)
+    if len(drawn.col) == 0:
+        return dead
+    lit = seen & ((drawn.spectra > 0).mean(axis=0) > LIT)
+    order = np.argsort(drawn.col, kind="stable")
+    column, start, count = np.unique(drawn.col[order], return_index=True, return_counts=True)
+    spectra = drawn.spectra[order][:, lit]
+    highest, lowest = (extreme.reduceat(spectra, start, axis=0) for extreme in (np.maximum, np.minimum))
+    broken = (highest <= 0) | (highest == lowest)
+    dead[column] = broken.any(axis=1) & (count >= FEWEST_OF_COLUMN)
+    return dead
 
 
 def _sun_zenith(scene: Scene) -> float:
@@ -197,7 +244,7 @@ def _fit(
         except ValueError as error:
             raise BandMismatchError(str(error), path=options.model) from error
     spectra = drawn.spectra[:, view.bands]
-    lit = (spectra > 0).all(axis=1)
+    lit = (spectra > 0).all(axis=1) & ~view.dead[drawn.col]
     radiance, column = torch.from_numpy(spectra[lit]), view.groups(drawn.col[lit])
     needed = pixels_needed(view.optics)
     if len(radiance) < needed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import geopandas
@@ -14,6 +14,7 @@ import shapely
 from pyproj import Geod
 from rasterio import features
 from rasterio.transform import AffineTransformer, GCPTransformer
+from scipy import ndimage
 
 from p3vae.cli.products.make import RunSummary
 from p3vae.cli.products.rasters import RasterSink, class_map, gdal_environment
@@ -25,6 +26,9 @@ from p3vae.models.plumes import Plume, PlumeRule, count_false_alarms, label_plum
 from p3vae.physics.emission import DEFAULT_EFFECTIVE_WIND, EFFECTIVE_WIND, EffectiveWind
 from p3vae.physics.quality import Quality
 
+Values = npt.NDArray[np.floating[Any]]
+Mask = npt.NDArray[np.bool_]
+
 MASK = class_map(
     "plume_mask",
     "methane plumes",
@@ -35,6 +39,13 @@ _FIELDS = (
     *("q_kg_h", "q_std_kg_h", "wind_m_s", "ueff_a", "ueff_b"),
 )
 UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE)
+UNSURE = 3.0
+"""Pixels this many times less certain than the scene's median are judged by their neighbours."""
+REACH_PIXELS, FEWEST_SURE = 1.5, 0.5
+"""Standard deviation of the neighbourhood's weights, and the share of it that must be sure."""
+RULE = PlumeRule(threshold_sigma=2.5, min_pixels=9, min_peak_sigma=12.0)
+"""In units of the scatter of enhancement over its own standard deviation, which has heavy tails."""
+UNFIT_TO_FILL = (Quality.CLOUD, Quality.FLARE)
 WGS84 = Geod(ellps="WGS84")
 
 
@@ -42,7 +53,7 @@ WGS84 = Geod(ellps="WGS84")
 class PlumeOptions:
     """How plumes are told from noise, and what is known of the wind."""
 
-    rule: PlumeRule = field(default_factory=PlumeRule)
+    rule: PlumeRule = RULE
     wind_m_s: float | None = None
     wind_std_m_s: float | None = None
     ueff_a: float | None = None
@@ -60,9 +71,12 @@ class PlumeOptions:
 
 @dataclass(frozen=True, eq=False)
 class _MethaneMap:
-    ppm_m: npt.NDArray[np.float32]
-    std: npt.NDArray[np.float32]
+    ppm_m: Values
+    """Without gaps: see `fill_from_neighbours`."""
+    std: Values
     valid: npt.NDArray[np.bool_]
+    """Where a plume may be: a result, over ground that allows one."""
+    missing: npt.NDArray[np.bool_]
     grid: Grid
     tags: dict[str, str]
 
@@ -70,7 +84,8 @@ class _MethaneMap:
 def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Sequence[str]:
     """Write SCENE_plume_mask.tif and SCENE_plumes.gpkg beside the methane map; lines for the report."""
     found = _read(summary)
-    labels = label_plumes(found.ppm_m, found.valid, options.rule)
+    certainty = found.ppm_m / found.std
+    labels = label_plumes(certainty, found.valid, options.rule)
     plumes = list_plumes(
         found.ppm_m,
         found.std,
@@ -97,10 +112,11 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Se
             )
         staging.commit()
     lines = [str(folder / name) for name in names]
+    lines.append(f"{int(found.missing.sum()):,} pixels without a result: saturated, dead or without signal")
     lines += [_line(plume) for plume in plumes] or ["no plume found"]
     if options.control:
         lines.append(
-            f"control (sign-flipped map): {count_false_alarms(found.ppm_m, found.valid, options.rule)} plumes"
+            f"control (sign-flipped map): {count_false_alarms(certainty, found.valid, options.rule)} plumes"
         )
     return lines
 
@@ -135,12 +151,35 @@ def _read(summary: RunSummary) -> _MethaneMap:
             tuple(gcps),
         )
         tags = {key: value for key, value in source.tags().items() if key.startswith("P3VAE_")}
-        valid = ppm_m != source.nodata
+        missing = ppm_m == source.nodata
     with rasterio.open(paths["methane_std"]) as source:
         std = source.read(1)
     with rasterio.open(paths["quality"]) as source:
-        valid &= ~np.isin(source.read(1), UNUSABLE)
-    return _MethaneMap(ppm_m, std, valid, grid, tags)
+        quality = source.read(1)
+    trusted = ~missing & ~np.isin(quality, UNUSABLE)
+    ppm_m, std, valid = fill_from_neighbours(ppm_m, std, trusted)
+    return _MethaneMap(ppm_m, std, valid & ~np.isin(quality, UNFIT_TO_FILL), missing, grid, tags)
+
+
+def fill_from_neighbours(ppm_m: Values, std: Values, trusted: Mask) -> tuple[Values, Values, Mask]:
+    """Maps whose unsure pixels (deep shadow, above all) take the precision-weighted mean around them.
+
+    Their own values lean towards the middle of the prior, which would look like plumes; without them, plumes
+    would have holes. Returns enhancement and standard deviation [ppm m] and where both can be believed.
+    """
+    sure = trusted & (std < UNSURE * np.median(std[trusted])) if trusted.any() else trusted
+    weight = sure / np.where(sure, std, 1.0).astype(np.float64) ** 2
+    total = _around(weight)
+    filled = ~sure & (_around(sure.astype(np.float64)) > FEWEST_SURE)
+    scale = np.where(filled, total, 1.0)
+    mean = _around(weight * ppm_m) / scale
+    spread = np.sqrt(np.maximum(_around(weight * ppm_m**2) / scale - mean**2, 1.0 / scale))
+    return np.where(filled, mean, ppm_m), np.where(filled, spread, std), sure | filled
+
+
+def _around(values: Values) -> Values:
+    smooth: Values = ndimage.gaussian_filter(values, REACH_PIXELS)
+    return smooth
 
 
 def _polygons(
