@@ -28,7 +28,6 @@ import h5py
 import numpy as np
 import rasterio
 from affine import Affine
-from rasterio.crs import CRS
 from rasterio.windows import Window as RasterioWindow
 
 from p3vae.cli.brightness import brightness_function, brightness_specs
@@ -147,9 +146,7 @@ def _write_envi(folder: Path, interleave: str, height: int, width: int, *, spars
 
 def _write_prisma(folder: Path, height: int, width: int) -> Path:
     path = folder / "PRS_L2D_STD_20240601100000_20240601100004_0001.he5"
-    placement = Placement(
-        CRS.from_epsg(32631), TRANSFORM, datetime(2024, 6, 1, 10, tzinfo=UTC), 30.0, 150.0, 5.0
-    )
+    placement = Placement(32631, TRANSFORM, datetime(2024, 6, 1, 10, tzinfo=UTC), 30.0, 150.0, 5.0)
     bands = 234
     spectrum = np.linspace(0.1, 0.5, bands, dtype=np.float32)
     brightness = np.linspace(0.5, 1.0, width, dtype=np.float32)
