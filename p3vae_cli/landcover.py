@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 UNKNOWN = 255
 """Value of pixels that no class explains."""
 _UNKNOWN_COLOUR = "#3c3c3c"
+_PART = 16_384
+"""Pixels predicted at once."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,26 @@ class _Predictor:
         }
 
     def __call__(self, tile: SpectraTile) -> Prediction:
-        return self._model.predict(
-            self._adapter(tile.values[tile.valid]),
-            self._irradiance,
-            method=self._options.method,
-            want_probabilities=self._options.probabilities,
-        )
+        """The valid pixels of a tile, in their order; a part at a time, so that copies stay small."""
+        row, col = np.nonzero(tile.valid)
+        parts = [
+            self._model.predict(
+                self._adapter(tile.values[row[start : start + _PART], col[start : start + _PART]]),
+                self._irradiance,
+                method=self._options.method,
+                want_probabilities=self._options.probabilities,
+            )
+            for start in range(0, len(row), _PART)
+        ]
+        return _joined(parts)
+
+
+def _joined(parts: list[Prediction]) -> Prediction:
+    columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+    return replace(
+        parts[0],
+        **{name: np.concatenate(values) for name, values in columns.items() if values[0] is not None},
+    )
 
 
 def _unpack(values: Array, tile: SpectraTile) -> Array:
