@@ -282,7 +282,8 @@ def _learned(
         variant: Literal["classic", "log"] = "classic" if options.method == "mf" else "log"
         return MatchedFilter.fit(background, optics, variant=variant, detector_column=free_column)
     if options.method == "mag1c":
-        return MatchedFilter.fit(radiance, optics, variant="mag1c", detector_column=column)
+        # Its own rounds take rare plumes out, but a plume that fills a column needs more than that.
+        return MatchedFilter.fit(background, optics, variant="mag1c", detector_column=free_column)
     if options.method == "oe":
         return OptimalEstimation.fit(background, optics, prior_mean=0.0, prior_std=options.max_ppm_m / 4)
     rest = radiance[~free] if int((~free).sum()) >= FEWEST_UNDER_PLUME else None

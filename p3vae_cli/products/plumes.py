@@ -41,9 +41,9 @@ _FIELDS = (
 UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE)
 UNSURE = 3.0
 """Pixels this many times less certain than the scene's median are judged by their neighbours."""
-REACH_PIXELS, FEWEST_SURE = 1.5, 0.5
+REACH_PIXELS, FEWEST_SURE = 1.5, 0.1
 """Standard deviation of the neighbourhood's weights, and the share of it that must be sure."""
-RULE = PlumeRule(threshold_sigma=2.5, min_pixels=9, min_peak_sigma=12.0)
+RULE = PlumeRule(threshold_sigma=2.0, min_pixels=9, min_peak_sigma=12.0)
 """In units of the scatter of enhancement over its own standard deviation, which has heavy tails."""
 UNFIT_TO_FILL = (Quality.CLOUD, Quality.FLARE)
 WGS84 = Geod(ellps="WGS84")
