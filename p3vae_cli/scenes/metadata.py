@@ -86,6 +86,9 @@ def meaning(fields: Mapping[str, str], units: str = "") -> Meaning:
     return Meaning(None, 1.0, None)
 
 
+_TIME_FIELDS = ("acquisition_time", "start_time", "time")
+
+
 def acquisition(fields: Mapping[str, str]) -> Acquisition:
     """Sun, view and time from the fields of a header (lower case, underscored)."""
     elevation, zenith = _number(fields, "sun_elevation"), _number(fields, "sun_zenith", "sun_zenith_deg")
@@ -95,7 +98,7 @@ def acquisition(fields: Mapping[str, str]) -> Acquisition:
         sun_zenith_deg=zenith,
         sun_azimuth_deg=_number(fields, "sun_azimuth", "sun_azimuth_deg"),
         view_zenith_deg=_number(fields, "view_zenith", "view_zenith_deg"),
-        time=utc_time(fields.get("acquisition_time") or fields.get("time")),
+        time=next(filter(None, (utc_time(fields.get(name)) for name in _TIME_FIELDS)), None),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -290,3 +291,17 @@ def test_envi_names_with_dots_and_double_endings(tmp_path, name):
     data = path.rename(tmp_path / name)
     for given in (data, header):
         np.testing.assert_allclose(opened(given)[0].bands.wavelength_nm, WAVELENGTHS, rtol=1e-12)
+
+
+def test_start_time_gives_time_and_sun(tmp_path):
+    """EnMAP-Box writes the time of acquisition as `start_time`."""
+    image = fixtures.truth(8, 6, len(WAVELENGTHS)).astype(np.float32)
+    path = fixtures.raster(
+        tmp_path / "a.tif",
+        image,
+        tags={"start_time": "2022-06-22T10:00:00"},
+        band_tags=wavelength_tags(WAVELENGTHS),
+    )
+    with open_scene(path) as scene:
+        assert scene.acquisition.time == datetime(2022, 6, 22, 10, tzinfo=UTC)
+        assert scene.acquisition.sun_zenith_deg is not None
