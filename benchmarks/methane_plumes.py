@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import geopandas
-import h5py
 import numpy as np
 import rasterio
 
@@ -42,7 +40,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--size", type=int, default=300, help="rows and columns of a scene")
     parser.add_argument("--seeds", type=int, nargs="+", default=[31, 32])
-    parser.add_argument("--large", type=int, default=1000, help="side of the tiled scene; 0 for none")
     parser.add_argument("--output", type=Path, default=here / "results" / "methane_plumes.json")
     options = parser.parse_args()
     records: list[dict[str, Any]] = []
@@ -57,11 +54,6 @@ def main() -> None:
                 _write(options.output, options, records)
         for method in RIVALS:
             records.append({"scene": "two plumes", "seed": options.seeds[0], **_measure(first, method)})
-            _write(options.output, options, records)
-        if options.large:
-            large = Path(folder) / "large.he5"
-            tile_scene(first, large, options.large)
-            records.append({"scene": f"{options.large}x{options.large}", **_measure(large, "p3vae")})
             _write(options.output, options, records)
 
 
@@ -120,28 +112,6 @@ def _against_truth(
 def _read(path: Path) -> np.ndarray:
     with rasterio.open(path) as source:
         return source.read(1)
-
-
-def tile_scene(source: Path, target: Path, side: int) -> None:
-    """A PRISMA file of side x side pixels, the source's cube repeated; smile and map position repeat too."""
-    shutil.copy(source, target)
-    with h5py.File(target, "r+") as file:
-        small = next(item.shape[0] for name, item in _datasets(file) if name.endswith("SWIR_Cube"))
-        for name, item in _datasets(file):
-            spread = tuple(side if length == small else length for length in item.shape)
-            if spread == item.shape:
-                continue
-            values, attributes = item[()], dict(item.attrs)
-            for axis, length in enumerate(spread):
-                values = np.take(values, np.arange(length) % values.shape[axis], axis=axis)
-            del file[name]
-            file.create_dataset(name, data=values).attrs.update(attributes)
-
-
-def _datasets(file: h5py.File) -> list[tuple[str, h5py.Dataset]]:
-    found: list[tuple[str, h5py.Dataset]] = []
-    file.visititems(lambda name, item: found.append((name, item)) if isinstance(item, h5py.Dataset) else None)
-    return found
 
 
 def _write(path: Path, options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
