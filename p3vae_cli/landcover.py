@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ Array = npt.NDArray[Any]
 UNKNOWN = 255
 """Value of pixels that no class explains."""
 _UNKNOWN_COLOUR = "#3c3c3c"
-_PART = 16_384
+_PART = 8192
 """Pixels predicted at once."""
 
 
@@ -105,6 +106,7 @@ class _Predictor:
         self._model, self._options = model, options
         self._adapter = fit_bands(scene, model.bands, model_name)
         self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
+        self._cores = _one_thread_per_core(model.device)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -117,18 +119,27 @@ class _Predictor:
         }
 
     def __call__(self, tile: SpectraTile) -> Prediction:
-        """The valid pixels of a tile, in their order; a part at a time, so that copies stay small."""
+        """The valid pixels of a tile, in their order; in parts, one per core, so that copies stay small."""
         row, col = np.nonzero(tile.valid)
-        parts = [
-            self._model.predict(
-                self._adapter(tile.values[row[start : start + _PART], col[start : start + _PART]]),
+
+        def predict(start: int) -> Prediction:
+            part = slice(start, start + _PART)
+            return self._model.predict(
+                self._adapter(tile.values[row[part], col[part]]),
                 self._irradiance,
                 method=self._options.method,
                 want_probabilities=self._options.probabilities,
             )
-            for start in range(0, len(row), _PART)
-        ]
-        return _joined(parts)
+
+        return _joined(list(self._cores.map(predict, range(0, len(row), _PART))))
+
+
+def _one_thread_per_core(device: str) -> ThreadPoolExecutor:
+    """Threads that compute side by side on a CPU; a GPU is fed by one."""
+    import torch
+
+    workers = torch.get_num_threads() if device == "cpu" else 1
+    return ThreadPoolExecutor(workers, "p3vae-predict", initializer=torch.set_num_threads, initargs=(1,))
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
