@@ -40,7 +40,8 @@ def model_name(path: Path | None) -> str:
 
 def load_land_cover(path: Path | None, device: str = "auto") -> LandCoverModel:
     """A land-cover model from its file; None is the shipped one."""
-    from p3vae.models.landcover import load_model
+    # Not from `landcover`, which imports training and a second's worth of libraries with it.
+    from p3vae.models.landcover_model import load_model
 
     chosen = path or default_land_cover()
     with model_errors(chosen):

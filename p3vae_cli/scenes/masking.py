@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import geopandas
 import numpy as np
 import numpy.typing as npt
 import rasterio
 import shapely
 from affine import Affine
-from pyogrio.errors import DataLayerError, DataSourceError
 from rasterio import features
 from rasterio.errors import RasterioError
 
@@ -93,6 +91,9 @@ class _PolygonMask:
 
 
 def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
+    import geopandas  # slow to import, and most runs have no polygons
+    from pyogrio.errors import DataLayerError, DataSourceError
+
     try:
         frame = geopandas.read_file(path)
     except (DataSourceError, DataLayerError, OSError) as error:
