@@ -32,14 +32,13 @@ from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
 from p3vae.models.plumes import plume_free
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.quality import Quality, quality_classes
+from p3vae.physics.spectral_response import WATER_VAPOUR_NM, outside
 
 Array = npt.NDArray[Any]
 Method = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
 
 NODATA = -9999.0
 LARGEST_ZENITH_DEG = 85.0
-OPAQUE_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
-"""Bands where water vapour leaves no ground signal [nm]."""
 MOST_DARK = 0.01
 """Share of pixels without signal above which a band is left out."""
 LIT = 0.9
@@ -148,9 +147,7 @@ class _View:
     @classmethod
     def of(cls, scene: Scene, drawn: DrawnPixels, options: MethaneOptions) -> _View:
         zenith = _sun_zenith(scene)
-        seen = scene.bands.good.copy()
-        for low, high in OPAQUE_NM:
-            seen &= ~((scene.bands.wavelength_nm > low) & (scene.bands.wavelength_nm < high))
+        seen = scene.bands.good & outside(scene.bands.wavelength_nm, WATER_VAPOUR_NM)
         dead = _dead_columns(drawn, seen, scene.grid.width)
         dark = (drawn.spectra[~dead[drawn.col]] <= 0).mean(axis=0) if not dead.all() else np.ones(len(seen))
         bands = np.flatnonzero(seen & (dark < MOST_DARK))

@@ -35,7 +35,7 @@ from p3vae.physics.simulation import (
     simulate_radiance,
     simulate_reflectance,
 )
-from p3vae.physics.spectral_response import Bands
+from p3vae.physics.spectral_response import Bands, outside
 
 Layout = Literal["geotiff", "envi", "prisma-l2d", "prisma-l1"]
 Mask = npt.NDArray[np.bool_]
@@ -197,10 +197,7 @@ def _bands(request: SimulationRequest) -> Bands:
 
 
 def _flag_water_vapour(bands: Bands) -> Bands:
-    good = np.ones(len(bands), dtype=np.bool_)
-    for low, high in WATER_VAPOUR_BANDS_NM:
-        good &= (bands.wavelength_nm < low) | (bands.wavelength_nm > high)
-    return replace(bands, good=good)
+    return replace(bands, good=outside(bands.wavelength_nm, WATER_VAPOUR_BANDS_NM))
 
 
 def _simulate(request: SimulationRequest, placement: Placement, bands: Bands) -> SimulatedScene:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,10 @@ FWHM_TOLERANCE_NM = 1.0
 """Widths closer than this [nm] are the same: products of one sensor differ by a few tenths."""
 
 _NEGLIGIBLE_WEIGHT = 1e-7
+
+
+WATER_VAPOUR_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
+"""Where water vapour leaves next to nothing of the ground's signal [nm]."""
 
 
 class BandCoverageError(ValueError):
@@ -102,6 +107,16 @@ class BandAdapter:
         used = values if len(self.columns) == len(self.source) else values[..., self.columns]
         used = used.astype(np.float32, copy=False)
         return used if self.weights is None else used @ self.weights
+
+
+def outside(
+    wavelength_nm: npt.NDArray[np.float64], ranges_nm: Iterable[tuple[float, float]]
+) -> npt.NDArray[np.bool_]:
+    """True for wavelengths [nm] that lie in none of the ranges, edges included."""
+    free = np.ones(wavelength_nm.shape, dtype=np.bool_)
+    for low, high in ranges_nm:
+        free &= (wavelength_nm < low) | (wavelength_nm > high)
+    return free
 
 
 def adapt_bands(source: Bands, target: Bands) -> BandAdapter:

@@ -7,10 +7,8 @@ import numpy.typing as npt
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.samples.draw import Samples
-from p3vae.physics.spectral_response import Bands
+from p3vae.physics.spectral_response import WATER_VAPOUR_NM, Bands, outside
 
-WATER_VAPOUR_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
-"""Where the atmosphere is opaque and reflectance is a product of the correction, not of the ground [nm]."""
 NOISE_SHARE = 0.5
 """A band is noise when this share of its variation over the scene is not shared by its neighbours."""
 MINIMUM_BANDS = 4
@@ -18,10 +16,7 @@ MINIMUM_BANDS = 4
 
 def usable_bands(bands: Bands, samples: Samples) -> Bands:
     """The good bands outside the water-vapour absorptions that vary together with their neighbours."""
-    good = bands.good.copy()
-    for low, high in WATER_VAPOUR_NM:
-        good &= ~((bands.wavelength_nm > low) & (bands.wavelength_nm < high))
-    kept = np.flatnonzero(good)
+    kept = np.flatnonzero(bands.good & outside(bands.wavelength_nm, WATER_VAPOUR_NM))
     spectra = np.concatenate([samples.spectra, samples.unlabelled])[:, kept].astype(np.float64)
     kept = kept[~_noisy(spectra)] if len(kept) > MINIMUM_BANDS else kept
     if len(kept) < MINIMUM_BANDS:

@@ -22,7 +22,7 @@ from p3vae.cli.scenes.base import (
 from p3vae.cli.scenes.metadata import estimated_fwhm
 from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
 from p3vae.cli.tiling import Window
-from p3vae.physics.spectral_response import Bands
+from p3vae.physics.spectral_response import Bands, outside
 
 # Where samples are taken, as fractions of height and width: far apart from the start.
 _SAMPLE_PLACES = (
@@ -137,8 +137,7 @@ def _bands(
         given = product.fwhm_nm[order]
         fwhm = np.where(np.isfinite(given) & (given > 0), given, fwhm)
     good = product.good[order] & ~_missing(samples)
-    for low, high in options.bad_bands:
-        good &= (wavelength < low) | (wavelength > high)
+    good &= outside(wavelength, options.bad_bands)
     if not good.any():
         raise SceneError(
             "has no good band left",
