@@ -15,8 +15,6 @@ unconstrained fit is already hopeless are never solved.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,7 +30,6 @@ _NODES = 13
 _REFINEMENT = 5
 _SMALLEST_ANGLE_DEG = 6.0
 _LEVELS = np.geomspace(0.03, 30.0, 11)
-_BLOCK = 8192
 _LANES = 32
 _HOPELESS = 14.0
 """A class this far behind in log probability cannot change any product."""
@@ -144,24 +141,6 @@ class PosteriorSolver:
         """Number of classes."""
         return len(self._columns)
 
-    def solve(self, spectra: Tensor) -> PixelPosterior:
-        """Posterior of spectra (pixels, bands), float32, all finite and with some signal."""
-        pieces = torch.split(spectra.to(self._device), _BLOCK)
-        threads = torch.get_num_threads()
-        if threads > 1 and len(pieces) > 1 and self._device.type == "cpu":
-            blocks = self._solve_in_threads(pieces, threads)
-        else:
-            blocks = [self._solve_block(piece) for piece in pieces]
-        return PixelPosterior(*(torch.cat(parts) for parts in zip(*blocks, strict=True)))
-
-    def _solve_in_threads(self, pieces: Sequence[Tensor], threads: int) -> list[PixelPosterior]:
-        """One block per thread: the operations of a block are too small to be shared by several."""
-        try:
-            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                return list(pool.map(torch.inference_mode()(self._solve_block), pieces))
-        finally:
-            torch.set_num_threads(threads)
-
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float32, device=self._device)
 
@@ -224,14 +203,19 @@ class PosteriorSolver:
             white=white,
         )
 
-    def _solve_block(self, spectra: Tensor) -> PixelPosterior:
+    def solve(self, spectra: Tensor) -> PixelPosterior:
+        """Posterior of spectra (pixels, bands), float32, all finite and with some signal.
+
+        Tens of thousands of pixels at once keep the share of the interpreter small.
+        """
+        spectra = spectra.to(self._device)
         norm = spectra.norm(dim=1)
         level = (norm.log()[:, None] - self._log_levels).abs().argmin(1)
         groups = [(level == value).nonzero().squeeze(1) for value in range(len(_LEVELS))]
         groups = [rows for rows in groups if len(rows)]
         padded = [_padded(rows) for rows in groups]
         order, sizes = torch.cat(padded), [len(rows) for rows in padded]
-        projected = self._projection @ (spectra[order] / norm[order, None]).T
+        projected = self._projection @ spectra[order].T / norm[order]
         parts = []
         for rows, columns, norms in zip(
             groups, torch.split(projected, sizes, 1), torch.split(norm[order], sizes), strict=True

@@ -25,8 +25,8 @@ Array = npt.NDArray[Any]
 UNKNOWN = 255
 """Value of pixels that no class explains."""
 _UNKNOWN_COLOUR = "#3c3c3c"
-_PART = 8192
-"""Pixels predicted at once."""
+_MOST_AT_ONCE = 32_768
+"""Pixels that one core predicts at once: more cost memory, fewer leave it to wait for the interpreter."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ class _Predictor:
         self._model, self._options = model, options
         self._adapter = fit_bands(scene, model.bands, model_name)
         self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
-        self._cores = _one_thread_per_core(model.device)
+        self._workers = _workers(model.device)
+        self._cores = _one_thread_per_core(self._workers)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -121,9 +122,10 @@ class _Predictor:
     def __call__(self, tile: SpectraTile) -> Prediction:
         """The valid pixels of a tile, in their order; in parts, one per core, so that copies stay small."""
         row, col = np.nonzero(tile.valid)
+        size = min(_MOST_AT_ONCE, -(-len(row) // self._workers))
 
         def predict(start: int) -> Prediction:
-            part = slice(start, start + _PART)
+            part = slice(start, start + size)
             return self._model.predict(
                 self._adapter(tile.values[row[part], col[part]]),
                 self._irradiance,
@@ -131,14 +133,19 @@ class _Predictor:
                 want_probabilities=self._options.probabilities,
             )
 
-        return _joined(list(self._cores.map(predict, range(0, len(row), _PART))))
+        return _joined(list(self._cores.map(predict, range(0, len(row), size))))
 
 
-def _one_thread_per_core(device: str) -> ThreadPoolExecutor:
-    """Threads that compute side by side on a CPU; a GPU is fed by one."""
+def _workers(device: str) -> int:
+    """As many as a CPU has cores; a GPU is fed by one."""
     import torch
 
-    workers = torch.get_num_threads() if device == "cpu" else 1
+    return torch.get_num_threads() if device == "cpu" else 1
+
+
+def _one_thread_per_core(workers: int) -> ThreadPoolExecutor:
+    import torch
+
     return ThreadPoolExecutor(workers, "p3vae-predict", initializer=torch.set_num_threads, initargs=(1,))
 
 
