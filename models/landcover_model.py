@@ -69,14 +69,14 @@ class LandCoverModel:
         `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
         Deterministic, and the same however the pixels are split over calls.
         """
-        values = np.asarray(spectra, dtype=np.float32)
+        values = np.ascontiguousarray(spectra, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != len(self.bands):
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
-        usable: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
-        usable &= np.sqrt(np.square(np.where(usable[:, None], values, 0)).mean(1)) > _DARKEST_RMS
+        usable = _has_signal(values)
+        kept = values if usable.all() else values[usable]
         parts = [
-            self._predict_usable(torch.from_numpy(values[rows]).to(self.device), irradiance, method)
-            for rows in np.array_split(np.flatnonzero(usable), max(1, -(-int(usable.sum()) // _CHUNK)))
+            self._predict_usable(part.to(self.device), irradiance, method)
+            for part in torch.split(torch.from_numpy(kept), _CHUNK)
         ]
         found = [torch.cat(values_).cpu().numpy() for values_ in zip(*parts, strict=True)]
         return self._prediction(usable, found, want_probabilities)
@@ -149,6 +149,12 @@ class LandCoverModel:
             misfit=full(misfit),
             probabilities=full(probability) if want_probabilities else None,
         )
+
+
+def _has_signal(spectra: FloatArray) -> npt.NDArray[np.bool_]:
+    """True for spectra (pixels, bands) that are finite throughout, as their energy then is, and not dark."""
+    energy = np.einsum("ij,ij->i", spectra, spectra)
+    return np.isfinite(energy) & (energy > spectra.shape[1] * _DARKEST_RMS**2)
 
 
 def _light(irradiance: SpectralIrradiance, physics: bool) -> npt.NDArray[np.float64]:

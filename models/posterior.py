@@ -68,6 +68,9 @@ class Library:
     """Per class, (spectra of the class, bands) [reflectance]."""
     surroundings: FloatArray
     """Mean reflectance of the scene, (bands,): the colour of light sent by neighbours."""
+    deviations: FloatArray | None = None
+    """How spectra of any class stray from those of the library, (directions, bands): each direction scaled
+    to one standard deviation, relative to the norm of the reflectance [1]."""
 
 
 class PixelPosterior(NamedTuple):
@@ -91,9 +94,9 @@ class _ClassTables(NamedTuple):
     """((K + nuisances) * nodes, columns): whitened full-face coordinates, then nuisance coordinates."""
     moments: Tensor
     """(K * nodes, columns): Φᵀ Σ⁻¹ x."""
-    solutions: Tensor
-    """(members of all faces * nodes, columns): coefficients of every face, face after face."""
     faces: tuple[tuple[int, ...], ...]
+    solutions: tuple[Tensor, ...]
+    """(members * nodes, columns) of every face: its coefficients."""
     sum_variance: Tensor
     """Variance of the sum of coefficients, (faces, nodes, 1)."""
     log_det: Tensor
@@ -124,6 +127,7 @@ class PosteriorSolver:
         self.library, self.noise = library, noise
         self._light = np.stack([direct_ratio, diffuse_ratio])
         self._smooth = smooth_basis(wavelength)
+        self._deviations = np.zeros((0, len(wavelength))) if library.deviations is None else library.deviations
         self._device = torch.device(device)
         self.angles = np.radians(np.linspace(_SMALLEST_ANGLE_DEG, 90.0, _NODES))
         fine = np.linspace(self.angles[0], self.angles[-1], (_NODES - 1) * _REFINEMENT + 1)
@@ -148,8 +152,9 @@ class PosteriorSolver:
         """Everything a spectrum of the class can be made of at any θ, (bands, columns)."""
         mean = spectra.mean(0)
         lit = [light * row for light in self._light for row in spectra]
-        deviations = [light * mean * term for light in self._light for term in self._smooth.T]
-        return np.stack([*lit, *deviations, mean * self.library.surroundings], axis=1)
+        smooth = [light * mean * term for light in self._light for term in self._smooth.T]
+        stray = [light * row for light in self._light for row in self._deviations]
+        return np.stack([*lit, *smooth, *stray, mean * self.library.surroundings], axis=1)
 
     def _class_tables(self, index: int, level: int) -> _ClassTables:
         if (index, level) not in self._tables:
@@ -165,7 +170,8 @@ class PosteriorSolver:
         varying = (signal * self.noise.smooth + skylight) / np.linalg.norm(signal)
         smooth = self._smooth * varying[:, None] * damping
         neighbours = mean * self.library.surroundings * (self.noise.reflected / norm)
-        return np.concatenate([smooth, neighbours[:, None]], axis=1)
+        stray = light.sum(0) * self._deviations * (np.linalg.norm(mean) / np.linalg.norm(signal))
+        return np.concatenate([smooth, stray.T, neighbours[:, None]], axis=1)
 
     def _build_tables(self, index: int, norm: float) -> _ClassTables:
         spectra, basis = self.library.spectra[index], self._columns[index]
@@ -187,17 +193,17 @@ class PosteriorSolver:
             inverses = [np.linalg.inv(gram[np.ix_(face, face)]) for face in faces]
             bound.append(np.concatenate([full, nuisance]))
             moments.append(moment)
-            solutions.append(
-                np.concatenate([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
-            )
+            solutions.append([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
             variances.append([inv.sum() for inv in inverses])
             log_det.append([bands * np.log(white) + np.linalg.slogdet(inner)[1]])
         columns = basis.shape[1]
         return _ClassTables(
             bound=self._tensor(np.stack(bound, 1).reshape(-1, columns)),
             moments=self._tensor(np.stack(moments, 1).reshape(-1, columns)),
-            solutions=self._tensor(np.stack(solutions, 1).reshape(-1, columns)),
             faces=tuple(faces),
+            solutions=tuple(
+                self._tensor(np.stack(face, 1).reshape(-1, columns)) for face in zip(*solutions, strict=True)
+            ),
             sum_variance=self._tensor(np.asarray(variances).T[..., None]),
             log_det=self._tensor(np.asarray(log_det)),
             white=white,
@@ -263,16 +269,14 @@ class PosteriorSolver:
         """Log evidence (pixels,) and mean z, mean z², mean w, best residual (4, pixels) of one class."""
         pixels = projected.shape[1]
         moments = (table.moments @ projected).view(-1, _NODES, pixels)
-        solutions = iter((table.solutions @ projected).view(-1, _NODES, pixels))
         gain, total, variance = torch.zeros_like(chi0), torch.zeros_like(chi0), torch.zeros_like(chi0)
-        for face, spread in zip(table.faces, table.sum_variance, strict=True):
-            amount = lowest = next(solutions)
-            energy = amount * moments[face[0]]
-            for member in face[1:]:
-                u = next(solutions)
-                energy = torch.addcmul(energy, u, moments[member])
-                amount, lowest = amount + u, torch.minimum(lowest, u)
-            better = (energy > gain) & (lowest >= 0)
+        for face, solution, spread in zip(table.faces, table.solutions, table.sum_variance, strict=True):
+            u = (solution @ projected).view(-1, _NODES, pixels)
+            energy = u[0] * moments[face[0]]
+            for own, member in enumerate(face[1:], start=1):
+                energy = torch.addcmul(energy, u[own], moments[member])
+            amount = u.sum(0) if len(face) > 1 else u[0]
+            better = (energy > gain) & (u.amin(0) >= 0)
             gain = torch.where(better, energy, gain)
             total = torch.where(better, amount, total)
             variance = torch.where(better, spread, variance)
