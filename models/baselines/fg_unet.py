@@ -1,12 +1,12 @@
 """FG-UNet (Stoian et al. 2019, doi:10.3390/rs11171986), with the reconstruction loss of the p3VAE comparison.
 
 A per-pixel path keeps fine detail, a small U-Net beside it brings the neighbourhood. Bands are reduced to a
-few channels per pixel before anything spatial, instead of the published 3-D convolutions, so that it trains on
-a CPU.
+few channels per pixel before anything spatial, instead of the published 3-D convolutions, so that it trains
+on a CPU.
 
-Pooling cells lie on the absolute pixel grid of the scene, and what lies beyond the scene, like nodata, is zero
-in every spectral feature. A pixel's result therefore depends only on pixels within `HALO` of it, however a scene
-is cut.
+Pooling cells lie on the absolute pixel grid of the scene, and what lies beyond the scene, like nodata, is
+zero in every spectral feature. A pixel's result therefore depends only on pixels within `HALO` of it, however
+a scene is cut.
 """
 
 from __future__ import annotations
