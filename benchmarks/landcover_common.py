@@ -34,7 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default, no physics": {"physics": False},
     "paper": {"preset": "paper"},
     "paper, no stop-gradient": {"preset": "paper", "stop_gradient": False},
-    "paper, no physics": {"preset": "paper", "physics": False},
+    "guided-vae": {"model": "guided-vae"},
 }
 
 
@@ -94,9 +94,7 @@ def scores(
 ) -> dict[str, Any]:
     """F1 by posterior and by classifier, per class and on average; with the true light also z_E."""
     found = model.predict(spectra, irradiance)
-    network = model.classifier if model.published is None else model.published.classifier
-    with torch.inference_mode():
-        judged = network(torch.from_numpy(np.ascontiguousarray(spectra))).argmax(1).numpy()
+    judged = model.predict(spectra, irradiance, method="classifier").class_id.astype(int) - 1
     out: dict[str, Any] = {}
     for method, index in (("posterior", found.class_id.astype(int) - 1), ("classifier", judged)):
         f1 = class_scores(truth, index, len(model.legend))[2]
@@ -107,8 +105,9 @@ def scores(
         }
     out["mean_confidence"] = float(found.confidence.mean())
     out["accuracy"] = float((found.class_id.astype(int) - 1 == truth).mean())
-    out["unknown"] = float((found.misfit > 1).mean())
-    if z is not None:
+    if found.misfit is not None:
+        out["unknown"] = float((found.misfit > 1).mean())
+    if z is not None and found.irradiance is not None:
         out["z"] = asdict(regression_score(z, found.irradiance, found.irradiance_std))
     return out
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from p3vae.models.landcover_brain import Frame
 from p3vae.models.landcover_fit import Optics, Validation
 from p3vae.models.landcover_types import (
     ClassLegend,
@@ -62,6 +63,11 @@ class Job:
     folds: list[npt.NDArray[np.bool_]]
     """Per fold, True for samples kept aside."""
     run: Run
+
+    @property
+    def frame(self) -> Frame:
+        """What a brain is told before it learns."""
+        return Frame(self.legend, self.bands, self.irradiance, self.settings)
 
     @property
     def optics(self) -> Optics:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_model_file, write_model_file
-from p3vae.models.landcover_published import PublishedOptions, PublishedP3VAE
+from p3vae.models.landcover_brain import Brain, Frame, Judgement, Spectra, brain_type
 from p3vae.models.landcover_types import (
     ClassLegend,
     ClassScore,
@@ -23,10 +23,8 @@ from p3vae.models.landcover_types import (
     TrainingSettings,
     TrainingSummary,
 )
-from p3vae.models.networks import SpectralClassifier, contiguous_segments
-from p3vae.models.posterior import Library, NoiseModel, PixelPosterior, PosteriorSolver
 from p3vae.physics.illumination import SpectralIrradiance
-from p3vae.physics.irradiance import relight_spectra, sky_from_sun
+from p3vae.physics.irradiance import relight_spectra
 from p3vae.physics.spectral_response import Bands
 
 KIND = "landcover"
@@ -36,7 +34,7 @@ _CHUNK = 32_768
 
 @dataclass(frozen=True, eq=False)
 class LandCoverModel:
-    """Classes, bands, latent spectra, noise and classifier; immutable once trained."""
+    """Classes, bands, and the brain that tells them apart; immutable once trained."""
 
     legend: ClassLegend
     bands: Bands
@@ -44,46 +42,71 @@ class LandCoverModel:
     """The illumination it was trained under, at its bands."""
     settings: TrainingSettings
     summary: TrainingSummary
-    library: Library
-    noise: NoiseModel
-    unknown_misfit: float
-    """Misfit beyond which a spectrum counts as unknown, fixed on validation polygons."""
-    classifier: SpectralClassifier
-    published: PublishedP3VAE | None = None
-    """Networks of `preset="paper"`, which then answer instead of the exact posterior."""
+    brain: Brain
     data_sha256: str = ""
     """Hash of the training spectra and labels."""
     device: str = "cpu"
-    _solvers: dict[bytes, PosteriorSolver] = field(default_factory=dict, repr=False)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Ways it can tell classes, the usual one first."""
+        return self.brain.methods
 
     def predict(
         self,
         spectra: FloatArray,
         irradiance: SpectralIrradiance,
         *,
-        method: Method = "posterior",
+        method: Method | None = None,
         want_probabilities: bool = False,
     ) -> Prediction:
-        """Classes and irradiance of apparent reflectance spectra, (pixels, bands).
+        """Classes, and light where the model tells it, of apparent reflectance spectra, (pixels, bands).
 
         `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
-        Deterministic, and the same however the pixels are split over calls.
+        `method` None is the model's usual one. Deterministic, and the same however the pixels are split
+        over calls.
         """
-        values = np.ascontiguousarray(spectra, dtype=np.float32)
-        if values.ndim != 2 or values.shape[1] != len(self.bands):
-            raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
-        usable = _has_signal(values)
-        kept = values if usable.all() else values[usable]
-        parts = [
-            self._predict_usable(part.to(self.device), irradiance, method)
-            for part in torch.split(torch.from_numpy(kept), _CHUNK)
-        ]
-        found = [torch.cat(values_).cpu().numpy() for values_ in zip(*parts, strict=True)]
-        return self._prediction(usable, found, want_probabilities)
+        chosen = method or self.methods[0]
+        if chosen not in self.methods:
+            raise ValueError(f"a {self.settings.model} model has no {chosen}")
+        usable, chunks = self._chunks(spectra)
+        with torch.inference_mode():
+            parts = [self.brain.judge(chunk, irradiance, chosen) for chunk in chunks]
+        found = Judgement(*(_joined(values) for values in zip(*parts, strict=True)))
+        probability = _spread(found.logits.softmax(1).cpu().numpy(), usable)
+        ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
+        sun, sun_std, sky, misfit = (
+            None if values is None else _spread(values.cpu().numpy(), usable) for values in found[1:]
+        )
+        return Prediction(
+            class_id=np.where(usable, ids, np.uint8(0)),
+            confidence=probability.max(1, initial=0.0),
+            irradiance=sun,
+            irradiance_std=sun_std,
+            sky=sky,
+            misfit=misfit,
+            probabilities=probability if want_probabilities else None,
+        )
+
+    def codes(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:
+        """Latent codes (pixels, latents) without the class, the light first; zero for useless pixels.
+
+        None from a model without latent variables.
+        """
+        usable, chunks = self._chunks(spectra)
+        with torch.inference_mode():
+            found = _joined([self.brain.codes(chunk, irradiance) for chunk in chunks])
+        return None if found is None else _spread(found.cpu().numpy(), usable)
+
+    def latent_spectra(self) -> list[Spectra] | None:
+        """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
+        return self.brain.latent_spectra()
 
     def relight(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
         """The reflectance that the same ground would show flat and sunlit, (pixels, bands)."""
         light = self.predict(spectra, irradiance)
+        if light.irradiance is None or light.sky is None:
+            raise ValueError(f"a {self.settings.model} model does not tell light")
         sky = np.where(light.class_id > 0, light.sky, 1.0)
         return relight_spectra(spectra, light.irradiance, sky, irradiance)
 
@@ -92,75 +115,30 @@ class LandCoverModel:
         """SHA-256 of everything the model file holds."""
         return model_file(self).digest
 
-    def solver(self, irradiance: SpectralIrradiance) -> PosteriorSolver:
-        """The exact posterior under one illumination."""
-        light = _light(irradiance, self.settings.physics)
-        if light.shape[1] != len(self.bands):
-            raise ValueError(f"irradiance has {light.shape[1]} bands, the model has {len(self.bands)}")
-        key = light.tobytes()
-        if key not in self._solvers:
-            self._solvers[key] = PosteriorSolver(
-                self.library, self.noise, light[0], light[1], self.bands.wavelength_nm, self.device
-            )
-        return self._solvers[key]
-
-    @torch.inference_mode()
-    def _predict_usable(
-        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Probabilities, mean and std of z, mean of w, relative misfit."""
-        if self.published is not None:
-            return self._predict_published(spectra, irradiance, method)
-        if len(spectra) == 0:
-            empty = spectra.new_zeros(0)
-            return spectra.new_zeros((0, len(self.legend))), empty, empty, empty, empty
-        found: PixelPosterior = self.solver(irradiance).solve(spectra)
-        logits = found.log_evidence if method == "posterior" else self.classifier(spectra)
-        return logits.softmax(1), found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit
-
-    def _predict_published(
-        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        assert self.published is not None
-        net = self.published.eval()
-        net.direct_ratio.copy_(torch.as_tensor(irradiance.direct_ratio))
-        net.diffuse_ratio.copy_(torch.as_tensor(irradiance.diffuse_ratio))
-        evidence, z, std = net.importance_posterior(spectra)
-        logits = evidence if method == "posterior" else net.classifier(spectra)
-        misfit = -evidence.amax(1) / self.unknown_misfit
-        return logits.softmax(1), z, std, sky_from_sun(z), misfit
-
-    def _prediction(
-        self, usable: npt.NDArray[np.bool_], found: list[npt.NDArray[Any]], want_probabilities: bool
-    ) -> Prediction:
-        def full(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            out = np.zeros((len(usable), *values.shape[1:]), values.dtype)
-            out[usable] = values
-            return out
-
-        probability, z, std, sky, misfit = found
-        ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
-        return Prediction(
-            class_id=full(ids),
-            confidence=full(probability.max(1, initial=0.0)),
-            irradiance=full(z),
-            irradiance_std=full(std),
-            sky=full(sky),
-            misfit=full(misfit),
-            probabilities=full(probability) if want_probabilities else None,
-        )
+    def _chunks(self, spectra: FloatArray) -> tuple[npt.NDArray[np.bool_], Iterator[Tensor]]:
+        """Which pixels can be used, and those in pieces; a made-up one if none can."""
+        values = np.ascontiguousarray(spectra, dtype=np.float32)
+        if values.ndim != 2 or values.shape[1] != len(self.bands):
+            raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
+        # Finite only if every band is, and needs no copy of the spectra.
+        energy = np.einsum("ij,ij->i", values, values)
+        usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
+        if not usable.any():
+            return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
+        kept = torch.from_numpy(values if usable.all() else values[usable])
+        return usable, (piece.to(self.device) for piece in torch.split(kept, _CHUNK))
 
 
-def _has_signal(spectra: FloatArray) -> npt.NDArray[np.bool_]:
-    """True for spectra (pixels, bands) that are finite throughout, as their energy then is, and not dark."""
-    energy = np.einsum("ij,ij->i", spectra, spectra)
-    return np.isfinite(energy) & (energy > spectra.shape[1] * _DARKEST_RMS**2)
+def _joined(parts: tuple[Tensor | None, ...] | list[Tensor | None]) -> Any:
+    given = [values for values in parts if values is not None]
+    return torch.cat(given) if given else None
 
 
-def _light(irradiance: SpectralIrradiance, physics: bool) -> npt.NDArray[np.float64]:
-    """a and b, (2, bands); the twin without physics sees only a brightness."""
-    light = np.stack([irradiance.direct_ratio, irradiance.diffuse_ratio])
-    return light if physics else np.ones_like(light)
+def _spread(values: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Values of the usable pixels at their places, zero elsewhere."""
+    out = np.zeros((len(usable), *values.shape[1:]), values.dtype)
+    out[usable] = values[: int(usable.sum())]
+    return out
 
 
 def save_model(path: str | Path, model: LandCoverModel) -> None:
@@ -188,29 +166,13 @@ def model_file(model: LandCoverModel) -> ModelFile:
         "illumination": {"sun_zenith_deg": model.irradiance.sun_zenith_deg},
         "settings": asdict(model.settings),
         "summary": asdict(model.summary),
-        "noise": asdict(model.noise),
-        "unknown_misfit": model.unknown_misfit,
         "data_sha256": model.data_sha256,
     }
-    return ModelFile(KIND, card, _tensors(model))
-
-
-def _tensors(model: LandCoverModel) -> dict[str, Tensor]:
-    tensors = {
+    light = {
         "irradiance.direct": torch.as_tensor(model.irradiance.direct),
         "irradiance.diffuse": torch.as_tensor(model.irradiance.diffuse),
-        "library.surroundings": torch.as_tensor(model.library.surroundings),
     }
-    for index, spectra in enumerate(model.library.spectra):
-        tensors[f"library.{index}"] = torch.as_tensor(spectra)
-    for prefix, module in (("classifier", model.classifier), ("published", model.published)):
-        if module is not None:
-            tensors |= {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
-    return tensors
-
-
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
+    return ModelFile(KIND, card | model.brain.notes(), light | model.brain.tensors())
 
 
 def _from_file(file: ModelFile, device: str) -> LandCoverModel:
@@ -230,40 +192,8 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
     summary["scores"] = tuple(ClassScore(**score) for score in summary["scores"])
     summary["warnings"] = tuple(summary["warnings"])
     settings = TrainingSettings(**card["settings"])
-    spectra = tuple(tensors[f"library.{index}"].numpy() for index in range(len(legend)))
-    classifier = SpectralClassifier(len(bands), len(legend))
-    classifier.load_state_dict(_part(tensors, "classifier."))
-    published = None
-    if settings.preset == "paper":
-        published = published_network(bands, irradiance, len(legend), settings)
-        published.load_state_dict(_part(tensors, "published."))
-        published.to(device).eval()
+    frame = Frame(legend, bands, irradiance, settings)
+    brain = brain_type(settings).restore(frame, card, tensors).on(device)
     return LandCoverModel(
-        legend=legend,
-        bands=bands,
-        irradiance=irradiance,
-        settings=settings,
-        summary=TrainingSummary(**summary),
-        library=Library(spectra, tensors["library.surroundings"].numpy()),
-        noise=NoiseModel(**card["noise"]),
-        unknown_misfit=card["unknown_misfit"],
-        classifier=classifier.to(device).eval(),
-        published=published,
-        data_sha256=card["data_sha256"],
-        device=device,
-    )
-
-
-def published_network(
-    bands: Bands, irradiance: SpectralIrradiance, classes: int, settings: TrainingSettings
-) -> PublishedP3VAE:
-    """The published networks for these bands, freshly initialised from torch's random state."""
-    return PublishedP3VAE(
-        contiguous_segments(torch.as_tensor(bands.wavelength_nm)),
-        classes,
-        settings.spectra_per_class,
-        torch.as_tensor(irradiance.direct_ratio),
-        torch.as_tensor(irradiance.diffuse_ratio),
-        float(np.cos(np.radians(irradiance.sun_zenith_deg))),
-        PublishedOptions(physics=settings.physics, stop_gradient=settings.stop_gradient),
+        legend, bands, irradiance, settings, TrainingSummary(**summary), brain, card["data_sha256"], device
     )

@@ -1,15 +1,18 @@
-"""Training of the land-cover models, default and as published."""
+"""Training of the land-cover models: ours by its own recipe, all networks by one common one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from p3vae.models.exact_brain import ExactBrain
+from p3vae.models.landcover_brain import Brain, brain_type
 from p3vae.models.landcover_fit import Validation, fit_library, validate
 from p3vae.models.landcover_job import (
     Job,
@@ -22,8 +25,8 @@ from p3vae.models.landcover_job import (
     validation_folds,
     with_restarts,
 )
-from p3vae.models.landcover_model import LandCoverModel, published_network
-from p3vae.models.landcover_published import PublishedP3VAE
+from p3vae.models.landcover_model import LandCoverModel
+from p3vae.models.landcover_network import Batch, NetworkBrain
 from p3vae.models.landcover_teacher import Teacher
 from p3vae.models.landcover_types import (
     ClassLegend,
@@ -32,18 +35,19 @@ from p3vae.models.landcover_types import (
     TrainingSet,
     TrainingSettings,
     TrainingState,
+    TrainingSummary,
 )
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import Library, NoiseModel
+from p3vae.models.posterior import NoiseModel
 from p3vae.models.training import Losses, Optimisation, train
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
-Batch = tuple[Tensor, Tensor]
+Examples = tuple[Tensor, Tensor]
+"""Spectra and their target probabilities."""
 
-_DEFAULT_EPOCHS, _PAPER_EPOCHS = 20, 100
+_DEFAULT_EPOCHS = 20
 _STEPS = 30
-_PAPER_DECAY = {"classifier": 1e-2, "light_encoder": 1e-2, "mixing_encoder": 1e-2}
 
 
 def train_land_cover(
@@ -63,6 +67,7 @@ def train_land_cover(
     `irradiance` must be given at the same bands. `save_state` is called after every epoch; a run resumed
     from such a state ends like one that was never stopped.
     """
+    _require_sense(settings)
     data = checked(training_set, bands, irradiance, legend)
     digest = data_digest(data)
     notes: dict[str, object] = {"settings": asdict(settings), "data_sha256": digest}
@@ -71,19 +76,37 @@ def train_land_cover(
     run = Run(on_epoch, resume_from, save_state, notes)
     folds, warnings = validation_folds(data, legend, settings)
     job = Job(data, bands, irradiance, legend, settings, folds, run)
-    model = _train_published(job) if settings.preset == "paper" else _train_default(job)
-    summary = replace(model.summary, warnings=(*warnings, *model.summary.warnings))
-    return replace(
-        model,
-        summary=summary,
-        data_sha256=digest,
-        device=device,
-        classifier=model.classifier.to(device),
-        published=None if model.published is None else model.published.to(device),
+    brain, summary = _recipe(job)(job)
+    return LandCoverModel(
+        legend,
+        bands,
+        irradiance,
+        settings,
+        replace(summary, warnings=(*warnings, *summary.warnings)),
+        brain.on(device),
+        digest,
+        device,
     )
 
 
-def _train_default(job: Job) -> LandCoverModel:
+def _require_sense(settings: TrainingSettings) -> None:
+    if not settings.physics and (settings.model != "p3vae" or settings.preset == "paper"):
+        raise TrainingError(
+            "only the default p3vae can be trained without physics; "
+            "the published one without physics is the model guided-vae"
+        )
+
+
+def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:
+    kind = brain_type(job.settings)
+    if kind is ExactBrain:
+        return _train_exact
+    if issubclass(kind, NetworkBrain):
+        return partial(_train_network, kind)
+    raise TrainingError(f"{job.settings.model} cannot be trained")
+
+
+def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
     optics, settings, classes = job.optics, job.settings, len(job.legend)
     pairs = [(job.part(~fold), job.part(fold)) for fold in job.folds]
     validation = validate(pairs, classes, optics, settings)
@@ -99,13 +122,13 @@ def _train_default(job: Job) -> LandCoverModel:
         return student
 
     def attempt(student: SpectralClassifier, seed: int) -> None:
-        def batches(_: int, generator: torch.Generator) -> Iterator[Batch]:
+        def batches(_: int, generator: torch.Generator) -> Iterator[Examples]:
             rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
             for _step in range(_STEPS):
                 spectra, target = teacher.batch(settings.batch_size, rng)
                 yield torch.from_numpy(spectra), torch.from_numpy(target)
 
-        def loss(batch: Batch) -> Losses:
+        def loss(batch: Examples) -> Losses:
             return {"total": F.cross_entropy(student(batch[0]), batch[1])}
 
         train(
@@ -121,81 +144,55 @@ def _train_default(job: Job) -> LandCoverModel:
 
     student, restarts = with_restarts(build, attempt, settings.seed)
     summary = summarise(job, epochs, restarts, validation, classifier_f1(student, kept, classes))
-    return LandCoverModel(
-        legend=job.legend,
-        bands=job.bands,
-        irradiance=job.irradiance,
-        settings=settings,
-        summary=summary,
-        library=library,
-        noise=validation.noise,
-        unknown_misfit=validation.unknown_misfit,
-        classifier=student.eval(),
+    brain = ExactBrain(
+        library,
+        validation.noise,
+        validation.unknown_misfit,
+        student.eval(),
+        job.bands.wavelength_nm,
+        settings.physics,
     )
+    return brain, summary
 
 
-def _train_published(job: Job) -> LandCoverModel:
-    settings, classes = job.settings, len(job.legend)
+def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, TrainingSummary]:
+    settings, classes, descent = job.settings, len(job.legend), kind.descent
+    epochs = settings.epochs or descent.epochs
     kept, rest = job.part(job.folds[0]), job.part(~job.folds[0])
-    epochs = settings.epochs or _PAPER_EPOCHS
-    x, y = torch.from_numpy(rest.spectra), torch.from_numpy(rest.class_index.astype(np.int64))
-    pool = torch.from_numpy(job.data.unlabelled)
     kept_x, kept_y = torch.from_numpy(kept.spectra), torch.from_numpy(kept.class_index.astype(np.int64))
 
-    def build(seed: int) -> PublishedP3VAE:
+    def build(seed: int) -> NetworkBrain:
         torch.manual_seed(seed)
-        return published_network(job.bands, job.irradiance, classes, settings)
+        return kind(job.frame)
 
-    def attempt(net: PublishedP3VAE, seed: int) -> None:
-        def batches(_: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-            for rows in torch.split(torch.randperm(len(x), generator=generator), settings.batch_size):
-                others = (
-                    torch.randint(len(pool), (len(rows),), generator=generator) if len(pool) else rows[:0]
-                )
-                yield x[rows], y[rows], pool[others]
-
-        @torch.no_grad()
-        def validation_loss() -> float:
-            bound, supervised = net.labelled_loss(kept_x, kept_y)
-            return float(bound + supervised)
-
+    def attempt(net: NetworkBrain, seed: int) -> None:
         train(
             net,
-            batches,
+            partial(_batches, rest, settings.batch_size),
             net.losses,
-            Optimisation(epochs, 1e-3, 1e-4, cycle_steps=660, clip_norm=0.0, keep_best=True),
+            replace(descent, epochs=epochs),
             seed=seed,
-            weight_decay=_PAPER_DECAY,
-            validation_loss=validation_loss,
+            weight_decay=kind.weight_decay,
+            validation_loss=torch.no_grad()(lambda: float(net.validation_loss(kept_x, kept_y))),
             on_epoch=reporter(job, epochs, lambda: classifier_f1(net.classifier, kept, classes)),
             resume_from=job.run.resume_from if seed == settings.seed else None,
             save_state=job.run.keep,
         )
 
     net, restarts = with_restarts(build, attempt, settings.seed)
+    net.eval()
     with torch.inference_mode():
-        evidence = net.eval().importance_posterior(kept_x)[0].numpy()
-    misfit = max(float(np.quantile(-evidence.max(1), 0.99)), 1e-6)
-    outcome = Validation(kept.class_index, evidence.argmax(1), NoiseModel(), misfit, unfamiliar=0.0)
-    summary = summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
-    return LandCoverModel(
-        legend=job.legend,
-        bands=job.bands,
-        irradiance=job.irradiance,
-        settings=settings,
-        summary=summary,
-        library=_published_library(net, job),
-        noise=NoiseModel(),
-        unknown_misfit=misfit,
-        classifier=SpectralClassifier(len(job.bands), classes).eval(),
-        published=net,
-    )
+        net.after_training(kept_x)
+        logits = net.judge(kept_x, job.irradiance, net.methods[0]).logits
+    outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
+    return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
 
 
-def _published_library(net: PublishedP3VAE, job: Job) -> Library:
-    inputs = torch.eye(len(job.legend))
-    if not job.settings.physics:
-        inputs = torch.cat([inputs, torch.full((len(inputs), 1), job.optics.cos_zenith)], 1)
-    with torch.no_grad():
-        spectra = net.decoder(inputs).double().numpy()
-    return Library(tuple(spectra), job.data.spectra.mean(0).astype(np.float64))
+def _batches(data: TrainingSet, size: int, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+    """One pass over the labelled spectra, each batch with as many unlabelled ones."""
+    x, y = torch.from_numpy(data.spectra), torch.from_numpy(data.class_index.astype(np.int64))
+    pool = torch.from_numpy(data.unlabelled)
+    parts = torch.split(torch.randperm(len(x), generator=generator), size)
+    for number, rows in enumerate(parts):
+        others = torch.randint(len(pool), (len(rows),), generator=generator) if len(pool) else rows[:0]
+        yield Batch(x[rows], y[rows], pool[others], epoch * len(parts) + number)

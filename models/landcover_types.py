@@ -16,6 +16,7 @@ __all__ = [
     "ClassScore",
     "EpochReport",
     "Method",
+    "ModelName",
     "Prediction",
     "Preset",
     "TrainingError",
@@ -28,6 +29,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float32]
 Preset = Literal["default", "paper"]
 Method = Literal["posterior", "classifier"]
+ModelName = Literal["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "random-forest"]
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,15 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train. `preset="paper"` is the instance as published; `default` is ours."""
+    """What to train, and how."""
 
     preset: Preset = "default"
+    """p3VAE as published (`paper`) or ours; the rivals are always as published."""
     epochs: int | None = None
-    """Passes over the data; None is the preset's own number."""
+    """Passes over the data; None is the model's own number."""
     seed: int = 0
     physics: bool = True
-    """False leaves f_E out: the twin that shows what the physics brings."""
+    """False leaves f_E out of our p3VAE: the twin that shows what the physics brings."""
     stop_gradient: bool = True
     """Unlabelled pixels never change the latent reflectance spectra."""
     batch_size: int = 64
@@ -83,6 +86,7 @@ class TrainingSettings:
     """dim(v): latent reflectance spectra of one class, at most."""
     validation_fraction: float = 0.25
     """Share of each class's polygons kept aside."""
+    model: ModelName = "p3vae"
 
 
 @dataclass(frozen=True)
@@ -130,14 +134,14 @@ class Prediction:
     """Ids of the legend; 0 where the spectrum was not finite or entirely dark."""
     confidence: FloatArray
     """Probability of the chosen class."""
-    irradiance: FloatArray
-    """z_E = δ·cosΘ, posterior mean [1]."""
-    irradiance_std: FloatArray
+    irradiance: FloatArray | None = None
+    """z_E = δ·cosΘ, posterior mean [1]; None from a model that does not tell light."""
+    irradiance_std: FloatArray | None = None
     """Posterior standard deviation of z_E [1]."""
-    sky: FloatArray
+    sky: FloatArray | None = None
     """Share of the diffuse irradiance of flat ground, posterior mean [1]."""
-    misfit: FloatArray
-    """How badly the best class explains the spectrum; above 1 it counts as unknown."""
+    misfit: FloatArray | None = None
+    """How badly the best class explains a spectrum, unknown above 1; None without a decoder."""
     probabilities: FloatArray | None = None
     """(pixels, classes), only when asked for."""
 

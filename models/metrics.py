@@ -1,12 +1,14 @@
-"""Scores of classifications and of posterior intervals."""
+"""Scores of classifications, of posterior intervals and of latent spectra, and whether two scores differ."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 from sklearn.metrics import precision_recall_fscore_support
 
 IntArray = npt.NDArray[np.integer[Any]]
@@ -29,6 +31,11 @@ def average_f1(truth: IntArray, predicted: IntArray, classes: int) -> float:
     return float(class_scores(truth, predicted, classes)[2][present].mean()) if len(present) else float("nan")
 
 
+def overall_accuracy(truth: IntArray, predicted: IntArray) -> float:
+    """Share of samples whose class is right; nan without samples."""
+    return float((truth == predicted).mean()) if len(truth) else float("nan")
+
+
 @dataclass(frozen=True)
 class RegressionScore:
     """How an estimate with a standard deviation compares with the truth."""
@@ -36,6 +43,8 @@ class RegressionScore:
     mae: float
     bias: float
     correlation: float
+    slope: float
+    """Of the least-squares line of the estimate over the truth [1]: below 1, extremes are pulled inwards."""
     within_one_std: float
     """Share of truths within ±1 standard deviation."""
     within_95: float
@@ -43,12 +52,102 @@ class RegressionScore:
 
 
 def regression_score(truth: FloatArray, mean: FloatArray, std: FloatArray) -> RegressionScore:
-    """Score estimates of one quantity, (samples,) each."""
+    """Score estimates of one quantity, (samples,) each; correlation and slope are nan where undefined."""
     error = mean - truth
+    covariance = np.cov(truth, mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+        slope = covariance[0, 1] / covariance[0, 0]
     return RegressionScore(
         mae=float(np.abs(error).mean()),
         bias=float(error.mean()),
-        correlation=float(np.corrcoef(truth, mean)[0, 1]),
-        within_one_std=float((np.abs(error) <= std).mean()),
-        within_95=float((np.abs(error) <= 1.96 * std).mean()),
+        correlation=float(correlation),
+        slope=float(slope),
+        within_one_std=coverage(error, std, 1.0),
+        within_95=coverage(error, std, 1.96),
     )
+
+
+def coverage(error: FloatArray, std: FloatArray, deviations: float) -> float:
+    """Share of errors (samples,) within ± `deviations` of their own standard deviation (samples,)."""
+    return float((np.abs(error) <= deviations * std).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """How often predictions of a given confidence are right; every array (bins,), nan in empty bins."""
+
+    confidence: FloatArray
+    """Mean confidence in each bin."""
+    accuracy: FloatArray
+    """Share of right predictions in each bin."""
+    count: IntArray
+
+    @property
+    def expected_calibration_error(self) -> float:
+        """ECE: |accuracy - confidence| averaged over the samples; nan without any.
+
+        Guo et al. (2017), On calibration of modern neural networks, eq. 3. doi:10.48550/arXiv.1706.04599
+        """
+        met = self.count > 0
+        if not met.any():
+            return float("nan")
+        gap = np.abs(self.accuracy - self.confidence)[met]
+        return float(np.average(gap, weights=self.count[met]))
+
+
+def reliability(confidence: FloatArray, correct: npt.NDArray[np.bool_], *, bins: int = 15) -> Reliability:
+    """The reliability curve of confidences (samples,) from 0 to 1, in `bins` bins of equal width."""
+    index = np.minimum((np.asarray(confidence, dtype=np.float64) * bins).astype(np.intp), bins - 1)
+    count = np.bincount(index, minlength=bins)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_confidence = np.bincount(index, weights=confidence, minlength=bins) / count
+        accuracy = np.bincount(index, weights=correct, minlength=bins) / count
+    return Reliability(mean_confidence, accuracy, count)
+
+
+def spectral_angle(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Angles [rad] between spectra (n, bands) and (m, bands), (n, m); blind to brightness."""
+    unit_first, unit_second = (
+        x.astype(np.float64) / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        for x in (first, second)
+    )
+    # The chord keeps small angles, which the arc cosine of a rounded product would lose.
+    chord = np.linalg.norm(unit_first[:, None] - unit_second[None], axis=2)
+    return np.asarray(2.0 * np.arcsin(np.clip(chord / 2.0, 0.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class LatentSpectraScore:
+    """How latent reflectance spectra compare with the true materials, as mean spectral angles [degree]."""
+
+    material_angle_deg: float
+    """From each true material to the nearest latent spectrum of its class: is every material there?"""
+    latent_angle_deg: float
+    """From each latent spectrum to the nearest true material of its class: is every spectrum a material?"""
+
+
+def latent_spectra_score(latent: Sequence[FloatArray], truth: Sequence[FloatArray]) -> LatentSpectraScore:
+    """Compare per class latent spectra (K, bands) with materials (M, bands); nearest matches, not exclusive.
+
+    K and M differ between classes, hence no one-to-one assignment; both directions are needed because many
+    latent spectra always cover the materials and few are always plausible.
+    """
+    angles = [np.degrees(spectral_angle(t, s)) for t, s in zip(truth, latent, strict=True)]
+    return LatentSpectraScore(
+        float(np.concatenate([a.min(axis=1) for a in angles]).mean()),
+        float(np.concatenate([a.min(axis=0) for a in angles]).mean()),
+    )
+
+
+def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
+    """p-value of the hypothesis that two systems have equal mean scores, run on the same seeds.
+
+    Student's paired t-test, two-sided; nan for fewer than two pairs. Equal scores everywhere give 1.
+    """
+    difference = np.subtract(first, second)
+    if len(difference) < 2:
+        return float("nan")
+    if np.ptp(difference) == 0.0:
+        return 1.0 if difference[0] == 0.0 else 0.0
+    return float(stats.ttest_rel(first, second).pvalue)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -77,28 +80,39 @@ class SegmentClassifier(nn.Module):
         return logits
 
 
-class LightEncoder(nn.Module):
-    """q(z | x, y): concentrations of a Beta from a dense layer on [x, y]."""
+class ClassConditioned(nn.Module):
+    """Dense layers on features and a class, shared by every class that a sample might have.
 
-    def __init__(self, bands: int, classes: int, hidden: int = 256, floor: float = 0.1) -> None:
+    The features meet the first layer once, whatever the number of classes asked for.
+    """
+
+    def __init__(self, features: int, classes: int, hidden: tuple[int, ...], outputs: int) -> None:
         super().__init__()
-        self.floor = floor
-        self.layers = nn.Sequential(nn.Linear(bands + classes, hidden), nn.ReLU(), nn.Linear(hidden, 2))
+        self.features = features
+        self.first = nn.Linear(features + classes, hidden[0])
+        widths = [*hidden, outputs]
+        layers: list[nn.Module] = []
+        for width_in, width_out in itertools.pairwise(widths):
+            layers += [nn.ReLU(), nn.Linear(width_in, width_out)]
+        self.rest = nn.Sequential(*layers)
 
-    def forward(self, spectra: Tensor, classes: Tensor) -> Tensor:
-        """Concentrations (samples, 2) for spectra (samples, bands) and one-hot classes."""
-        return self.floor + F.relu(self.layers(torch.cat([spectra, classes], 1)))
+    def forward(self, features: Tensor, classes: Tensor) -> Tensor:
+        """(samples, hypotheses, outputs) for features (samples, features) and one-hot classes.
+
+        `classes` are (samples or 1, hypotheses, classes).
+        """
+        weight, bias = self.first.weight, self.first.bias
+        from_features = F.linear(features, weight[:, : self.features], bias)
+        outputs: Tensor = self.rest(from_features[:, None] + F.linear(classes, weight[:, self.features :]))
+        return outputs
 
 
-class MixingEncoder(nn.Module):
-    """q(v | x, y): concentrations of a Dirichlet from 1-D convolutions and two dense layers."""
+class SpectralFeatures(nn.Module):
+    """Four 1-D convolutions with two poolings, as published for the encoders of v and of the Gaussian z."""
 
-    def __init__(
-        self, bands: int, classes: int, mixtures: int, hidden: int = 256, floor: float = 1e-3
-    ) -> None:
+    def __init__(self, bands: int) -> None:
         super().__init__()
-        self.floor = floor
-        self.convolutions = nn.Sequential(
+        self.layers = nn.Sequential(
             nn.Conv1d(1, 4, 11, padding="same"),
             nn.ReLU(),
             nn.MaxPool1d(3, ceil_mode=True),
@@ -111,43 +125,46 @@ class MixingEncoder(nn.Module):
             nn.ReLU(),
             nn.Flatten(),
         )
-        width = self.convolutions(torch.zeros(1, 1, bands)).shape[1]
-        self.dense = nn.Sequential(
-            nn.Linear(width + classes, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, mixtures),
-        )
+        self.width = self.layers(torch.zeros(1, 1, bands)).shape[1]
 
-    def forward(self, spectra: Tensor, classes: Tensor) -> Tensor:
-        """Concentrations (samples, mixtures) for spectra (samples, bands) and one-hot classes."""
-        features = self.convolutions(spectra[:, None])
-        return self.floor + F.relu(self.dense(torch.cat([features, classes], 1)))
+    def forward(self, spectra: Tensor) -> Tensor:
+        """Features (samples, width) of spectra (samples, bands)."""
+        features: Tensor = self.layers(spectra[:, None])
+        return features
 
 
 class LatentSpectra(nn.Module):
-    """f_I: latent reflectance spectra of a class, the product of two sigmoid networks of one-hot y.
+    """f_I: latent reflectance spectra of each class, the product of two sigmoid networks of one-hot y."""
 
-    `inputs` is the number of classes, plus one where the light is an input too (the twin without physics).
-    """
+    every_class: Tensor
 
-    def __init__(self, inputs: int, bands: int, mixtures: int, hidden: int = 256) -> None:
+    def __init__(self, classes: int, bands: int, mixtures: int, hidden: int = 256) -> None:
         super().__init__()
         self.mixtures = mixtures
-        self.level = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, bands))
-        self.detail = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, bands * mixtures))
+        self.register_buffer("every_class", torch.eye(classes), persistent=False)
+        self.level = nn.Sequential(nn.Linear(classes, hidden), nn.ReLU(), nn.Linear(hidden, bands))
+        self.detail = nn.Sequential(
+            nn.Linear(classes, hidden), nn.ReLU(), nn.Linear(hidden, bands * mixtures)
+        )
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Spectra (samples, mixtures, bands) in [0, 1] for inputs (samples, inputs)."""
-        detail = torch.sigmoid(self.detail(inputs)).view(len(inputs), self.mixtures, -1)
-        spectra: Tensor = torch.sigmoid(self.level(inputs))[:, None] * detail
+    def spectra(self) -> Tensor:
+        """Spectra (classes, mixtures, bands) in [0, 1]."""
+        y = self.every_class
+        detail = torch.sigmoid(self.detail(y)).view(len(y), self.mixtures, -1)
+        spectra: Tensor = torch.sigmoid(self.level(y))[:, None] * detail
         return spectra
 
 
-def contiguous_segments(wavelength: Tensor) -> tuple[int, ...]:
+def frozen_call(module: nn.Module, *inputs: Tensor) -> Tensor:
+    """The output of a module through which gradients reach its inputs but not its parameters."""
+    parameters = {name: value.detach() for name, value in module.named_parameters()}
+    output: Tensor = torch.func.functional_call(module, parameters, inputs)
+    return output
+
+
+def contiguous_segments(wavelength: npt.NDArray[np.floating[Any]]) -> tuple[int, ...]:
     """Lengths of the runs of bands without a gap: a step over twice the median one ends a run."""
-    step = wavelength.diff()
-    ends = (step > 2 * step.median()).nonzero().squeeze(1) + 1
+    step = np.diff(wavelength)
+    ends = np.flatnonzero(step > 2 * np.median(step)) + 1
     edges = [0, *ends.tolist(), len(wavelength)]
     return tuple(b - a for a, b in itertools.pairwise(edges))

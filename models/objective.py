@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.distributions import Beta, Dirichlet, kl_divergence
 
@@ -24,6 +25,22 @@ def spectral_misfit(x: Tensor, mean: Tensor, variance: float, angle_weight: floa
     return (x - mean).square().mean(-1) / variance + angle_weight * spectral_angle(x, mean)
 
 
+def absolute_misfit(x: Tensor, mean: Tensor) -> Tensor:
+    """Mean absolute error (...,) of spectra (..., bands)."""
+    return (x - mean).abs().mean(-1)
+
+
+def labelled_cross_entropy(logits: Tensor, class_index: Tensor) -> Tensor:
+    """Mean cross-entropy over the pixels whose class index (...,) is not negative; zero without any.
+
+    `logits` are (..., classes).
+    """
+    known = class_index >= 0
+    if not known.any():
+        return logits.sum() * 0.0
+    return F.cross_entropy(logits[known], class_index[known])
+
+
 def irradiance_prior(cos_zenith: float, like: Tensor) -> Beta:
     """p(z) = Beta(1, (1 − cosΘ0)/cosΘ0), whose mean is the cosΘ0 of flat ground."""
     beta = max((1.0 - cos_zenith) / (cos_zenith + 1e-6), 1e-3)
@@ -39,6 +56,12 @@ def dirichlet_kl(posterior: Dirichlet, prior: Dirichlet) -> Tensor:
     """KL(q ‖ p) of two Dirichlet distributions, one value per sample (never broadcast over samples)."""
     shape = posterior.concentration.shape
     return kl_divergence(posterior, Dirichlet(prior.concentration.expand(shape)))
+
+
+def gaussian_kl(mean: Tensor, std: Tensor, prior_mean: Tensor | float, prior_std: Tensor | float) -> Tensor:
+    """KL(N(mean, std²) ‖ N(prior_mean, prior_std²)) [nat], elementwise."""
+    ratio = (std / prior_std).square()
+    return 0.5 * (ratio + ((mean - prior_mean) / prior_std).square() - 1.0 - torch.log(ratio))
 
 
 def entropy(logits: Tensor) -> Tensor:

@@ -79,9 +79,3 @@ def dense(*widths: int, activation: type[nn.Module]) -> nn.Sequential:
 def frozen_copy(module: Module) -> Module:
     """The module as it is now, through which gradients reach its inputs but not its own parameters."""
     return copy.deepcopy(module).requires_grad_(False)
-
-
-def gaussian_kl(mean: Tensor, std: Tensor, prior_mean: Tensor | float, prior_std: Tensor | float) -> Tensor:
-    """KL(N(mean, std²) ‖ N(prior_mean, prior_std²)) [nat], elementwise."""
-    ratio = (std / prior_std).square()
-    return 0.5 * (ratio + ((mean - prior_mean) / prior_std).square() - 1.0 - torch.log(ratio))

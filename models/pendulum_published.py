@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from p3vae.models.objective import gaussian_kl
 from p3vae.models.pendulum_network import (
     XI_PRIOR,
     Forecast,
@@ -20,7 +21,6 @@ from p3vae.models.pendulum_network import (
     SemiSupervisedNetwork,
     dense,
     frozen_copy,
-    gaussian_kl,
 )
 from p3vae.physics.pendulum import OBSERVED_STEPS, damp, drag, observation_times, swing
 

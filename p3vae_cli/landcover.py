@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.errors import ModelFileError, UsageError
 from p3vae.cli.illumination import IrradianceOptions, scene_irradiance
 from p3vae.cli.mapping import Plan
 from p3vae.cli.model_files import fit_bands, require_quantity
@@ -33,7 +34,8 @@ _MOST_AT_ONCE = 32_768
 class ClassifyOptions:
     """What `p3vae classify` makes."""
 
-    method: Method = "posterior"
+    method: Method | None = None
+    """None is the model's usual one."""
     probabilities: bool = False
     unknown: bool = False
     """Mark pixels whose spectrum the model cannot reconstruct."""
@@ -41,27 +43,28 @@ class ClassifyOptions:
 
 
 def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str) -> Plan:
-    """Land cover, confidence, irradiance and its standard deviation, and what `options` adds."""
+    """Land cover, confidence, irradiance with its std where the model tells it, and what `options` adds."""
+    if options.unknown and not model.brain.gives_misfit:
+        raise UsageError(f"--unknown needs a model that reconstructs spectra; {model_name} does not")
     predict = _Predictor(scene, model, options, model_name)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         prediction = predict(tile)
         classes = prediction.class_id
         if options.unknown:
+            assert prediction.misfit is not None
             classes = np.where(prediction.misfit > 1, np.uint8(UNKNOWN), classes)
-        found: dict[str, Array] = {
-            "landcover": _unpack(classes, tile),
-            "confidence": _unpack(prediction.confidence, tile),
-            "irradiance": _unpack(prediction.irradiance, tile),
-            "irradiance_std": _unpack(prediction.irradiance_std, tile),
-        }
+        found = {"landcover": _unpack(classes, tile), "confidence": _unpack(prediction.confidence, tile)}
+        if model.brain.gives_irradiance:
+            found |= _light_maps(prediction, tile)
         if options.probabilities:
             assert prediction.probabilities is not None
             found["probabilities"] = np.moveaxis(_unpack(prediction.probabilities, tile), -1, 0)
         return found
 
     specs = {"landcover": _land_cover_spec(model.legend, options.unknown), "confidence": _CONFIDENCE}
-    specs |= _IRRADIANCE
+    if model.brain.gives_irradiance:
+        specs |= _IRRADIANCE
     if options.probabilities:
         specs["probabilities"] = _probabilities_spec(model.legend)
     return Plan(maps, specs, model.digest, predict.settings | {"unknown": options.unknown})
@@ -71,16 +74,18 @@ def irradiance_plan(
     scene: Scene, model: LandCoverModel, irradiance: IrradianceOptions, model_name: str, *, relight: bool
 ) -> Plan:
     """The irradiance δ·cosΘ and its standard deviation; with `relight` also the cube under flat, full sun."""
+    if not model.brain.gives_irradiance:
+        raise ModelFileError(
+            f"a {model.settings.model} model does not tell light", path=model_name, remedy="use a p3vae model"
+        )
     predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
     good = np.flatnonzero(scene.bands.good)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         prediction = predict(tile)
-        found: dict[str, Array] = {
-            "irradiance": _unpack(prediction.irradiance, tile),
-            "irradiance_std": _unpack(prediction.irradiance_std, tile),
-        }
+        found = _light_maps(prediction, tile)
         if relight:
+            assert prediction.irradiance is not None and prediction.sky is not None
             relit = relight_spectra(
                 tile.values[tile.valid][:, good], prediction.irradiance, prediction.sky, at_scene
             )
@@ -103,6 +108,11 @@ class _Predictor:
         self, scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str
     ) -> None:
         require_quantity(scene, "reflectance", "a land-cover model")
+        if (options.method or model.methods[0]) not in model.methods:
+            raise UsageError(
+                f"--method {options.method}: the {model.settings.model} model {model_name} has none",
+                remedy=f"use --method {model.methods[0]}",
+            )
         self._model, self._options = model, options
         self._adapter = fit_bands(scene, model.bands, model_name)
         self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
@@ -113,7 +123,8 @@ class _Predictor:
     def settings(self) -> dict[str, Any]:
         """For the manifest."""
         return {
-            "method": self._options.method,
+            "model": self._model.settings.model,
+            "method": self._options.method or self._model.methods[0],
             "bands": "matched" if self._adapter.is_exact else "resampled",
             "sun_zenith_deg": self._irradiance.sun_zenith_deg,
             "irradiance": str(self._options.irradiance.table or "clear sky (SPECTRL2)"),
@@ -142,6 +153,14 @@ def _workers(device: str) -> int:
     import torch
 
     return torch.get_num_threads() if device == "cpu" else 1
+
+
+def _light_maps(prediction: Prediction, tile: SpectraTile) -> dict[str, Array]:
+    assert prediction.irradiance is not None and prediction.irradiance_std is not None
+    return {
+        "irradiance": _unpack(prediction.irradiance, tile),
+        "irradiance_std": _unpack(prediction.irradiance_std, tile),
+    }
 
 
 def _one_thread_per_core(workers: int) -> ThreadPoolExecutor:

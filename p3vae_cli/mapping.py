@@ -32,6 +32,8 @@ class Plan:
     model_sha256: str | None = None
     settings: Mapping[str, Any] | None = None
     """What decides the result, for the manifest."""
+    halo: int = 0
+    """How far `function` looks at neighbours [pixels]."""
     after: Callable[[RunSummary], Sequence[str]] = lambda summary: ()
     """Work on the finished maps; returns lines for the report."""
 
@@ -78,6 +80,7 @@ def _map_scene(
             planned.function,
             planned.specs,
             outputs.destination or path.parent,
+            halo=planned.halo,
             options=outputs.run,
             progress=RichProgress(path.name, show=outputs.shows_progress),
             provenance=Provenance(model_sha256=planned.model_sha256, settings=planned.settings or {}),

@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 PixelFunction = Callable[["SpectraTile"], Mapping[str, Array]]
 """From the spectra of a tile to named maps, each (rows, cols) or (bands, rows, cols).
 
-It need not care for invalid pixels: whatever it returns there is replaced by nodata.
+It need not care for invalid pixels: whatever it returns there is replaced by nodata. Nor need it care for
+tiles that were read with pixels around them: what it returns there is dropped.
 """
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -88,9 +89,11 @@ def run(
     progress: Progress | None = None,
     in_flight: int = 2,
     check: Callable[[], None] = lambda: None,
+    around: Callable[[Window], Window] = lambda window: window,
 ) -> int:
     """Apply `function` to every window of `scene` and write its maps; returns the number of valid pixels.
 
+    `around` tells which window to read for the maps of another one, for functions that look at neighbours.
     One thread reads, this one computes, another writes. At most `in_flight` tiles of spectra exist
     at any time (one computed, the others read ahead). The first exception of any thread ends the run
     and is raised here, after the threads have stopped; so does what `check`, called for every tile, raises.
@@ -99,15 +102,17 @@ def run(
     valid_pixels = 0
     writes: deque[Future[None]] = deque()
     with _worker("reader") as reader, _worker("writer") as writer:
-        for tile in _read_ahead(scene, windows, reader, ahead=max(1, in_flight - 1)):
+        for window, tile in _read_ahead(scene, windows, around, reader, ahead=max(1, in_flight - 1)):
             check()
-            valid_pixels += int(np.count_nonzero(tile.valid))
-            if tile.valid.any():
-                maps = _masked(function(tile), tile.valid, sinks)
-                writes.append(writer.submit(_write, sinks, tile.window, maps))
+            inside = window.seen_from(tile.window).slices
+            valid = tile.valid[inside]
+            valid_pixels += int(np.count_nonzero(valid))
+            if valid.any():
+                found = {name: values[..., *inside] for name, values in function(tile).items()}
+                writes.append(writer.submit(_write, sinks, window, _masked(found, valid, sinks)))
             if len(writes) > in_flight:
                 writes.popleft().result()
-            progress.advance(tile.window.pixels)
+            progress.advance(window.pixels)
             del tile  # or it would live on while the next one is waited for
         for write in writes:
             write.result()
@@ -124,22 +129,28 @@ def _worker(name: str) -> Iterator[ThreadPoolExecutor]:
 
 
 def _read_ahead(
-    scene: TileSource, windows: Iterable[Window], reader: ThreadPoolExecutor, ahead: int
-) -> Iterator[SpectraTile]:
+    scene: TileSource,
+    windows: Iterable[Window],
+    around: Callable[[Window], Window],
+    reader: ThreadPoolExecutor,
+    ahead: int,
+) -> Iterator[tuple[Window, SpectraTile]]:
     remaining = iter(windows)
-    reads: deque[Future[SpectraTile]] = deque()
+    reads: deque[tuple[Window, Future[SpectraTile]]] = deque()
 
     def submit_next() -> None:
         window = next(remaining, None)
         if window is not None:
-            reads.append(reader.submit(scene.read, window))
+            reads.append((window, reader.submit(scene.read, around(window))))
 
     for _ in range(ahead):
         submit_next()
     while reads:
-        tile = reads.popleft().result()
+        window, read = reads.popleft()
+        tile = read.result()
+        del read  # it holds the tile too
         submit_next()
-        yield tile
+        yield window, tile
         del tile
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isqrt
 from typing import NamedTuple
 
 DEFAULT_TILE_SIZE = 256
@@ -34,6 +35,17 @@ class Window(NamedTuple):
         """Number of pixels in the window."""
         return self.rows * self.cols
 
+    def grown(self, halo: int, height: int, width: int) -> Window:
+        """The window with `halo` more pixels on every side, as far as a raster of that size reaches."""
+        row, col = max(self.row - halo, 0), max(self.col - halo, 0)
+        bottom = min(self.row + self.rows + halo, height)
+        right = min(self.col + self.cols + halo, width)
+        return Window(row, col, bottom - row, right - col)
+
+    def seen_from(self, outer: Window) -> Window:
+        """The same pixels, counted from the upper left pixel of `outer`."""
+        return self._replace(row=self.row - outer.row, col=self.col - outer.col)
+
 
 def tile_pixels(bands: int, *, mem_limit: int | None = None, in_flight: int = 2) -> int:
     """Pixels a tile of `bands` bands may have so that `in_flight` of them stay below `mem_limit` [bytes]."""
@@ -42,12 +54,18 @@ def tile_pixels(bands: int, *, mem_limit: int | None = None, in_flight: int = 2)
     return max(1, min(affordable, DEFAULT_TILE_SIZE**2))
 
 
-def tile_shape(height: int, width: int, block_shape: tuple[int, int], max_pixels: int) -> tuple[int, int]:
+def tile_shape(
+    height: int, width: int, block_shape: tuple[int, int], max_pixels: int, halo: int = 0
+) -> tuple[int, int]:
     """(rows, cols) of a tile: as many whole blocks of the file as `max_pixels` allows, side by side first.
 
     A single block larger than `max_pixels` is cut, rows first: memory matters more than reading a
-    block twice.
+    block twice. With a `halo`, which counts in `max_pixels`, tiles are squares, since long ones would be
+    mostly halo, and never smaller than the halo is wide.
     """
+    if halo:
+        side = max(isqrt(max_pixels) - 2 * halo, halo)
+        return min(side, height), min(side, width)
     block_rows, block_cols = min(block_shape[0], height), min(block_shape[1], width)
     if block_rows * block_cols > max_pixels:
         cols = min(block_cols, max_pixels)

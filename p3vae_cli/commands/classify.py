@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--method",
     type=click.Choice(["posterior", "classifier"]),
-    default="posterior",
-    show_default=True,
-    help="Class by the full posterior p(y|x), or by the fast network q(y|x).",
+    help="Class by the full posterior p(y|x), the default, or by the fast network q(y|x).",
 )
 @click.option(
     "--probabilities", is_flag=True, help="Also write the probability of every class, one band each."
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 def classify(
     scenes: tuple[str, ...],
     model: Path | None,
-    method: Method,
+    method: Method | None,
     probabilities: bool,
     unknown: bool,
     device: str,

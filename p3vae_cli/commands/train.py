@@ -42,13 +42,20 @@ if TYPE_CHECKING:
     help="Model file to write.",
 )
 @click.option(
+    "--model",
+    type=click.Choice(["p3vae", "cnn", "gaussian-vae", "guided-vae"]),
+    default="p3vae",
+    show_default=True,
+    help="What to train: p3VAE, or one of the models it is compared with.",
+)
+@click.option(
     "--preset",
     type=click.Choice(["default", "paper"]),
     default="default",
     show_default=True,
-    help="Our settings, or the model as published.",
+    help="p3VAE with our settings, or as published.",
 )
-@click.option("--epochs", type=click.IntRange(1), help="Passes over the data. Default: the preset's.")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the data. Default: the model's.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same model.")
 @click.option("--no-physics", is_flag=True, help="Leave the physics layer out (the twin for comparison).")
 @click.option("--no-stop-gradient", is_flag=True, help="Let unlabelled pixels change the latent spectra.")
@@ -72,6 +79,7 @@ if TYPE_CHECKING:
 def train(
     scenes: tuple[str, ...],
     class_names: str,
+    model: Any,
     preset: Any,
     epochs: int | None,
     seed: int,
@@ -93,7 +101,12 @@ def train(
     from p3vae.models.landcover import TrainingSettings
 
     settings = TrainingSettings(
-        preset=preset, epochs=epochs, seed=seed, physics=not no_physics, stop_gradient=not no_stop_gradient
+        model=model,
+        preset=preset,
+        epochs=epochs,
+        seed=seed,
+        physics=not no_physics,
+        stop_gradient=not no_stop_gradient,
     )
     names = tuple(name.strip() for name in class_names.split(",") if name.strip())
     asked = TrainingRequest(

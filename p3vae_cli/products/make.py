@@ -88,14 +88,15 @@ def make_products(
     specs: Mapping[str, MapSpec],
     destination: Path,
     *,
+    halo: int = 0,
     options: RunOptions | None = None,
     progress: Progress | None = None,
     provenance: Provenance | None = None,
 ) -> RunSummary:
     """Apply `function` to every pixel of `scene` and write its maps, all of them or none.
 
-    `specs` maps the names that `function` returns to what these maps are. The products, their
-    styles and the manifest appear together at the end.
+    `specs` maps the names that `function` returns to what these maps are. `halo` is how far it looks at
+    neighbours [pixels]. The products, their styles and the manifest appear together at the end.
     """
     started = time.monotonic()
     options, provenance = options or RunOptions(), provenance or Provenance()
@@ -113,9 +114,15 @@ def make_products(
         sinks = {key: maker.open(named[key], spec, grid, origin) for key, spec in specs.items()}
         progress.begin(area.pixels)
         cleanup.callback(progress.end)
-        tiles = windows(area, _tile(scene, options))
         valid = run(
-            scene, tiles, function, sinks, progress=progress, in_flight=options.in_flight, check=check
+            scene,
+            windows(area, _tile(scene, options, halo)),
+            function,
+            sinks,
+            progress=progress,
+            in_flight=options.in_flight,
+            check=check,
+            around=lambda window: window.grown(halo, scene.grid.height, scene.grid.width),
         )
         if options.to_utm and grid.transform is None:
             sinks = maker.resampled(sinks, utm_grid(grid, options.pixel_size))
@@ -183,7 +190,7 @@ class _SinkMaker:
         return sinks
 
 
-def _tile(scene: Scene, options: RunOptions) -> tuple[int, int]:
+def _tile(scene: Scene, options: RunOptions, halo: int) -> tuple[int, int]:
     affordable = tile_pixels(len(scene.bands), mem_limit=options.mem_limit, in_flight=options.in_flight)
-    wanted = options.tile_size**2 if options.tile_size else affordable
-    return tile_shape(scene.grid.height, scene.grid.width, scene.block_shape, wanted)
+    wanted = (options.tile_size + 2 * halo) ** 2 if options.tile_size else affordable
+    return tile_shape(scene.grid.height, scene.grid.width, scene.block_shape, wanted, halo)

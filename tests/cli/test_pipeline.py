@@ -7,10 +7,14 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
 
 from p3vae.cli.pipeline import run
 from p3vae.cli.scenes.base import SpectraTile
 from p3vae.cli.tiling import Window, windows
+from tests.cli.fake_scene import memory_scene, random_cube
 
 AREA = Window(0, 0, 40, 30)
 
@@ -120,3 +124,31 @@ def test_a_map_of_the_wrong_shape_is_refused():
             lambda _: {"total": np.zeros((2, 5))},
             {"total": MemorySink()},
         )
+
+
+def neighbourhood_mean(tile):
+    """Looks two pixels around; what is missing or invalid counts as zero."""
+    values = np.where(tile.valid, tile.values.sum(axis=-1), 0.0)
+    return {"mean": ndimage.uniform_filter(values, 5, mode="constant")}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.tuples(st.integers(1, 45), st.integers(1, 45)), st.integers(0, 20), st.integers(0, 20))
+def test_a_function_that_looks_at_neighbours_leaves_no_seams(tile, row, col):
+    cube = random_cube(AREA.rows, AREA.cols, 3)
+    scene, sink = memory_scene(cube), MemorySink()
+    area = Window(row, col, AREA.rows - row, AREA.cols - col)
+    valid = run(
+        scene,
+        windows(area, tile),
+        neighbourhood_mean,
+        {"mean": sink},
+        around=lambda window: window.grown(2, AREA.rows, AREA.cols),
+    )
+    known = np.isfinite(cube).all(axis=-1)
+    whole = ndimage.uniform_filter(np.where(known, cube.sum(axis=-1), 0.0), 5, mode="constant")
+    inside = np.zeros_like(known)
+    inside[area.slices] = known[area.slices]
+    np.testing.assert_allclose(sink.values[inside], whole[inside], atol=1e-6)
+    assert (sink.values[~inside] < 0).all()
+    assert valid == inside.sum()

@@ -55,3 +55,19 @@ def test_samples_lie_inside_and_stay_within_the_budget(height, width, pixels):
     assert all(w.row + w.rows <= height and w.col + w.cols <= width for w in found)
     if height * width <= pixels:
         assert sum(w.pixels for w in found) == height * width
+
+
+@given(sizes, sizes, st.integers(4, 40), st.integers(1, 100_000))
+def test_tiles_with_a_halo_stay_inside_the_raster_and_the_budget(height, width, halo, pixels):
+    tile = tile_shape(height, width, (1, width), pixels, halo)
+    for window in windows(Window(0, 0, height, width), tile):
+        outer = window.grown(halo, height, width)
+        assert outer.row >= 0 and outer.row + outer.rows <= height
+        assert outer.col >= 0 and outer.col + outer.cols <= width
+        assert outer.pixels <= max(pixels, (3 * halo) ** 2)
+        for start, stop, low, high, end in (
+            (window.row, window.row + window.rows, outer.row, outer.row + outer.rows, height),
+            (window.col, window.col + window.cols, outer.col, outer.col + outer.cols, width),
+        ):
+            assert start - low == halo or low == 0
+            assert high - stop == halo or high == end

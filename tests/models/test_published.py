@@ -1,73 +1,93 @@
-"""The published networks: where gradients may go, and samplers by inversion."""
+"""The semi-supervised VAEs: where gradients may go, samplers by inversion, one hypothesis like many."""
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.distributions import Beta
 
-from p3vae.models.landcover_published import (
-    PublishedOptions,
-    PublishedP3VAE,
-    _inverse_beta,
-    _inverse_dirichlet,
-)
+from p3vae.models.baselines.guided_vae import GuidedVAE
+from p3vae.models.landcover_brain import Frame
+from p3vae.models.landcover_published import PublishedP3VAE
+from p3vae.models.landcover_types import ClassLegend, TrainingSettings
+from p3vae.models.latents import Gaussian, LightAndMixing
 from p3vae.models.networks import contiguous_segments
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.spectral_response import Bands
+
+BANDS = Bands.of(np.concatenate([np.arange(20) * 10.0 + 500, np.arange(15) * 10.0 + 1000]))
+LEGEND = ClassLegend((1, 2, 3), ("a", "b", "c"), ((0, 0, 0),) * 3)
 
 
-def network(**options) -> PublishedP3VAE:
+def network(kind=PublishedP3VAE, **settings):
     torch.manual_seed(0)
-    return PublishedP3VAE(
-        (20, 15),
-        3,
-        4,
-        torch.linspace(0.7, 1.1, 35),
-        torch.linspace(0.4, 0.1, 35),
-        0.8,
-        PublishedOptions(**options),
-    )
+    wave = BANDS.wavelength_nm
+    light = SpectralIrradiance(wave, np.linspace(900, 1100, 35), np.linspace(400, 100, 35), 37.0)
+    return kind(Frame(LEGEND, BANDS, light, TrainingSettings(**settings)))
 
 
-def decoder_gradient(net: PublishedP3VAE) -> float:
-    torch.manual_seed(1)
-    net.unlabelled_loss(torch.rand(6, 35)).backward()
-    return sum(float(p.grad.abs().sum()) for p in net.decoder.parameters() if p.grad is not None)
+def gradient(module) -> float:
+    return sum(float(p.grad.abs().sum()) for p in module.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("physics", [True, False])
-def test_stop_gradient_shields_the_decoder_and_only_it(physics):
-    net = network(stop_gradient=True, physics=physics)
-    assert decoder_gradient(net) == 0.0
-    encoders = [
-        *net.light_encoder.parameters(),
-        *net.mixing_encoder.parameters(),
-        *net.classifier.parameters(),
-    ]
-    assert sum(float(p.grad.abs().sum()) for p in encoders if p.grad is not None) > 0
-    assert decoder_gradient(network(stop_gradient=False, physics=physics)) > 0
+@pytest.mark.parametrize("kind", [PublishedP3VAE, GuidedVAE])
+def test_stop_gradient_shields_the_decoder_and_only_it(kind):
+    for stop in (True, False):
+        net = network(kind, stop_gradient=stop)
+        torch.manual_seed(1)
+        net.unlabelled_loss(torch.rand(6, 35)).backward()
+        assert (gradient(net.decoder) == 0.0) == stop
+        assert all(gradient(part) > 0 for part in (net.light_encoder, net.mixing_encoder, net.classifier))
 
 
 def test_physics_scales_the_spectrum_with_light():
     net = network()
-    y, v = torch.eye(3)[:1], torch.full((1, 4), 0.25)
-    dark, bright = (net.decode(y, torch.tensor([z]), v) for z in (0.1, 0.9))
-    expected = (0.9 * net.direct_ratio + 1.1 * net.diffuse_ratio) / (
-        0.1 * net.direct_ratio + 0.3 * net.diffuse_ratio
+    y = torch.eye(3)[None, :1]
+    dark, bright = (
+        net.decode(y, torch.tensor([[[z, 0.25, 0.25, 0.25, 0.25]]]), net.light) for z in (0.1, 0.9)
     )
-    np.testing.assert_allclose((bright / dark)[0].detach(), expected, rtol=1e-4)
+    direct, diffuse = net.light
+    expected = (0.9 * direct + 1.1 * diffuse) / (0.1 * direct + 0.3 * diffuse)
+    np.testing.assert_allclose((bright / dark)[0, 0].detach(), expected, rtol=1e-4)
+
+
+def test_every_class_at_once_is_each_class_alone():
+    net = network().eval()
+    x, every = torch.rand(4, 35), torch.eye(3)[None]
+    together = net.encode(x, every)
+    for k in range(3):
+        alone = net.encode(x, every[:, k : k + 1].expand(4, 1, 3))
+        torch.testing.assert_close(together.light[:, k : k + 1], alone.light)
+        torch.testing.assert_close(together.mixing[:, k : k + 1], alone.mixing)
 
 
 def test_inversion_samplers_follow_their_distributions():
     uniform = np.linspace(0.005, 0.995, 100)
-    draws = torch.cat([_inverse_beta(torch.tensor([[2.0, 5.0]]), float(u)) for u in uniform])
-    assert stats.kstest(draws.numpy(), stats.beta(2.0, 5.0).cdf).statistic < 0.02
-    concentration = torch.tensor([[1.0, 2.0, 3.0]])
+    light, mixing = torch.tensor([[[2.0, 5.0]]]), torch.tensor([[[1.0, 2.0, 3.0]]])
+    q = LightAndMixing(light, mixing, Beta(torch.tensor(1.0), torch.tensor(0.5)))
+    draws = torch.cat([q.at(torch.tensor([u, 0.5, 0.5, 0.5]))[0] for u in uniform])
+    assert stats.kstest(draws[:, 0].numpy(), stats.beta(2.0, 5.0).cdf).statistic < 0.02
     rng = np.random.default_rng(0)
-    mixtures = torch.cat(
-        [_inverse_dirichlet(concentration, torch.as_tensor(rng.random(3))) for _ in range(4000)]
-    )
+    mixtures = torch.cat([q.at(torch.as_tensor(rng.random(4)))[0] for _ in range(3000)])[:, 1:]
     np.testing.assert_allclose(mixtures.sum(1), 1, rtol=1e-5)
     np.testing.assert_allclose(mixtures.mean(0), [1 / 6, 2 / 6, 3 / 6], atol=0.02)
+    normal = Gaussian(torch.tensor([[[1.0]]]), torch.tensor([[[0.5]]]))
+    draws = torch.cat([normal.at(torch.tensor([u]))[0] for u in uniform])
+    assert stats.kstest(draws[:, 0].numpy(), stats.norm(1.0, np.exp(0.5)).cdf).statistic < 0.02
+
+
+def test_ratio_of_prior_and_posterior_averages_to_one():
+    """E_q[p/q] = 1 for any two densities on one support; the constant left out is that of p(v) = Γ(3) = 2."""
+    torch.manual_seed(0)
+    q = LightAndMixing(
+        torch.full((20_000, 1, 2), 1.5),
+        torch.full((20_000, 1, 3), 1.3),
+        Beta(torch.tensor(1.0), torch.tensor(0.9)),
+    )
+    assert float(q.log_ratio(q.rsample()).exp().mean()) == pytest.approx(0.5, rel=0.05)
+    normal = Gaussian(torch.full((20_000, 1, 2), 0.2), torch.full((20_000, 1, 2), 0.1))
+    assert float(normal.log_ratio(normal.rsample()).exp().mean()) == pytest.approx(1.0, rel=0.05)
 
 
 def test_segments_end_at_gaps():
-    assert contiguous_segments(torch.tensor([1.0, 2.0, 3.0, 7.0, 8.0, 20.0])) == (3, 2, 1)
+    assert contiguous_segments(np.array([1.0, 2.0, 3.0, 7.0, 8.0, 20.0])) == (3, 2, 1)

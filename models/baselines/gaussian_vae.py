@@ -1,0 +1,41 @@
+"""Kingma's semi-supervised VAE (M2, arXiv:1406.5298) with a Gaussian latent and a network for a decoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from p3vae.models.landcover_brain import Frame
+from p3vae.models.latents import Gaussian
+from p3vae.models.networks import ClassConditioned, SpectralFeatures
+from p3vae.models.semi_supervised import SemiSupervisedVAE
+
+
+class GaussianVAE(SemiSupervisedVAE):
+    """q(z|x,y) = N, as many latents as p3VAE has; x = NN(y, z)."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        bands, latents = len(frame.bands), 1 + frame.settings.spectra_per_class
+        self.features = SpectralFeatures(bands)
+        self.encoder = ClassConditioned(self.features.width, self.classes, (256, 256), 2 * latents)
+        self.decoder = nn.Sequential(
+            nn.Linear(self.classes + latents, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, bands),
+            nn.Sigmoid(),
+        )
+        # Nothing was published that keeps M2's decoder from learning of unlabelled spectra.
+        self.stop_gradient = False
+
+    def encode(self, x: Tensor, y: Tensor) -> Gaussian:
+        """Mean and log standard deviation of z."""
+        mean, log_std = self.encoder(self.features(x), y).chunk(2, -1)
+        return Gaussian(mean, log_std.clamp(-8.0, 4.0))
+
+    def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:
+        """Mean spectra of classes and latents; light is not told to this model."""
+        seen: Tensor = self.decoder(torch.cat([y.expand(len(z), -1, -1), z], -1))
+        return seen

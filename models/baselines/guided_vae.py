@@ -1,0 +1,48 @@
+"""The physics-guided VAE: latents and priors of p3VAE, but a network in the place of its physics layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from p3vae.models.landcover_brain import Frame
+from p3vae.models.landcover_published import PublishedP3VAE, mixed
+from p3vae.models.networks import LatentSpectra, frozen_call
+
+
+class GuidedVAE(PublishedP3VAE):
+    """x = NN(Σ_k v_k ρ_k(y), z). Nothing ties z to the light but its prior, so no irradiance is told."""
+
+    gives_irradiance = False
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.decoder: LatentSpectra = GuidedDecoder(
+            self.classes, len(frame.bands), frame.settings.spectra_per_class
+        )
+
+    def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:
+        """The latent spectra of each class, mixed by v, then changed by a network that sees z."""
+        seen: Tensor = frozen_call(self.decoder, y, z) if frozen else self.decoder(y, z)
+        return seen
+
+
+class GuidedDecoder(LatentSpectra):
+    """Latent spectra and the network that takes the place of f_E."""
+
+    def __init__(self, classes: int, bands: int, mixtures: int, hidden: int = 256) -> None:
+        super().__init__(classes, bands, mixtures, hidden)
+        self.seen = nn.Sequential(
+            nn.Linear(bands + 1, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, bands),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, y: Tensor, z: Tensor) -> Tensor:
+        """Mean spectra (samples, hypotheses, bands)."""
+        reflectance = mixed(self.spectra(), y, z[..., 1:])
+        seen: Tensor = self.seen(torch.cat([reflectance, z[..., :1]], -1))
+        return seen

@@ -1,0 +1,14 @@
+"""The spectral CNN: a convolution branch per contiguous run of bands, dense layers, labels only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from p3vae.models.landcover_network import NetworkBrain
+
+
+class SpectralCNN(NetworkBrain):
+    """q(y|x) and nothing else, trained by cross-entropy."""
+
+    weight_decay: ClassVar[Mapping[str, float]] = {"classifier": 1e-2}

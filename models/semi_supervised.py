@@ -1,0 +1,150 @@
+"""The semi-supervised VAE: q(y|x), q(z|x,y), a decoder of (y, z), its bounds and its sampled posterior.
+
+A model brings its encoder, its decoder and its options; Kingma's M2, the physics-guided VAE and the published
+p3VAE differ in nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from p3vae.models.landcover_brain import Frame, Judgement, light_ratios
+from p3vae.models.landcover_network import Batch, NetworkBrain
+from p3vae.models.landcover_types import Method
+from p3vae.models.latents import Latents
+from p3vae.models.objective import spectral_misfit, unlabelled_bound
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import sky_from_sun
+
+_UNUSUAL = 0.99
+"""Spectra fitted worse than this share of the validation spectra count as unknown."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Constants of the objective, as published."""
+
+    variance: float = 1.0
+    """σ²."""
+    angle_weight: float = 1.0
+    """λ."""
+    kl_weight: float = 1e-4
+    """β."""
+    entropy_weight: float = 1e-2
+    draws: int = 5
+    """Of the sampled posterior."""
+
+
+class SemiSupervisedVAE(NetworkBrain):
+    """Bounds and inference for any encoder and decoder; the constants of physics travel with the weights."""
+
+    methods: tuple[Method, ...] = ("posterior", "classifier")
+    gives_misfit = True
+    objective = Objective()
+    light: Tensor
+    usual_misfit: Tensor
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.stop_gradient = frame.settings.stop_gradient
+        self.register_buffer("light", frame.light)
+        self.register_buffer("usual_misfit", torch.tensor(1.0))
+
+    @abstractmethod
+    def encode(self, x: Tensor, y: Tensor) -> Latents:
+        """q(z | x, y) of spectra (samples, bands) and one-hot classes (samples or 1, hypotheses, classes)."""
+
+    @abstractmethod
+    def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:
+        """Mean spectra (samples, hypotheses, bands) of one-hot classes and latents, under light (2, bands).
+
+        `frozen` keeps gradients away from the decoder's parameters while letting them through to z.
+        """
+
+    def misfit(self, x: Tensor, mean: Tensor) -> Tensor:
+        """−log p(x | y, z) up to a constant, (samples, hypotheses)."""
+        return spectral_misfit(x[:, None], mean, self.objective.variance, self.objective.angle_weight)
+
+    def bound(self, x: Tensor, y: Tensor, *, frozen: bool = False) -> Tensor:
+        """−L(x, y), one reparametrised draw, (samples, hypotheses)."""
+        q = self.encode(x, y)
+        mean = self.decode(y, q.rsample(), self.light, frozen=frozen)
+        return self.misfit(x, mean) + self.objective.kl_weight * q.kl()
+
+    def labelled_loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Bound and cross-entropy of labelled spectra, batch means."""
+        own = F.one_hot(y, self.classes).to(x)[:, None]
+        return self.bound(x, own).mean(), F.cross_entropy(self.classifier(x), y)
+
+    def unlabelled_loss(self, x: Tensor) -> Tensor:
+        """−U(x) with every class enumerated, batch mean."""
+        bounds = self.bound(x, self._every_class(x), frozen=self.stop_gradient)
+        return unlabelled_bound(bounds, self.classifier(x), self.objective.entropy_weight).mean()
+
+    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Both bounds and the cross-entropy."""
+        bound, supervised = self.labelled_loss(batch.x, batch.y)
+        rest = self.unlabelled_loss(batch.unlabelled) if len(batch.unlabelled) else bound.new_zeros(())
+        return {
+            "total": bound + supervised + rest,
+            "labelled": bound,
+            "supervised": supervised,
+            "unlabelled": rest,
+        }
+
+    def validation_loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Bound and cross-entropy together."""
+        bound, supervised = self.labelled_loss(x, y)
+        return bound + supervised
+
+    def after_training(self, kept: Tensor) -> None:
+        """Remember which misfit is usual."""
+        evidence, _ = self.sampled_posterior(kept, self.light)
+        self.usual_misfit.copy_((-evidence.amax(1)).quantile(_UNUSUAL).clamp(min=1e-6))
+
+    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+        """Classes by the sampled posterior or by q(y|x); light where the decoder has a physics layer."""
+        light = light_ratios(irradiance).to(spectra)
+        evidence, draws = self.sampled_posterior(spectra, light)
+        logits = evidence if method == "posterior" else self.classifier(spectra)
+        misfit = -evidence.amax(1) / self.usual_misfit
+        if not self.gives_irradiance:
+            return Judgement(logits, misfit=misfit)
+        z = draws[..., 0]
+        return Judgement(logits, z.mean(0), z.std(0), sky_from_sun(z.mean(0)), misfit)
+
+    def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
+        """Posterior mean of z under the class that q(y|x) finds likeliest, (samples, latents)."""
+        likeliest = F.one_hot(self.classifier(spectra).argmax(1), self.classes).to(spectra)
+        return self.encode(spectra, likeliest[:, None]).mean()[:, 0]
+
+    @torch.no_grad()
+    def sampled_posterior(self, x: Tensor, light: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(x|y) (samples, classes) up to a constant, and the draws of z (draws, samples, latents).
+
+        As published: a class is drawn from q(y|x), z from the encoder given that class, and every class is
+        decoded with it. All samples share their random numbers, by inversion, so the result does not depend
+        on how they are split over calls.
+        """
+        generator = torch.Generator().manual_seed(5)
+        cumulative = self.classifier(x).softmax(1).cumsum(1)
+        every = self._every_class(x)
+        weights, values = [], []
+        for _ in range(self.objective.draws):
+            first = torch.rand(1, generator=generator).to(x)
+            drawn = (first > cumulative).sum(1).clamp(max=self.classes - 1)
+            q = self.encode(x, F.one_hot(drawn, self.classes).to(x)[:, None])
+            z = q.at(torch.rand(q.width(), generator=generator).clamp(1e-3, 1 - 1e-3))
+            score = -self.misfit(x, self.decode(every, z.expand(-1, self.classes, -1), light))
+            weights.append(q.log_ratio(z) + score)
+            values.append(z[:, 0])
+        return torch.stack(weights).logsumexp(0), torch.stack(values)
+
+    def _every_class(self, x: Tensor) -> Tensor:
+        return torch.eye(self.classes).to(x)[None]
