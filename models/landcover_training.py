@@ -13,7 +13,7 @@ from torch import Tensor
 
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
-from p3vae.models.landcover_fit import Validation, fit_library, validate
+from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
 from p3vae.models.landcover_job import (
     Job,
     Run,
@@ -110,7 +110,11 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
     optics, settings, classes = job.optics, job.settings, len(job.legend)
     pairs = [(job.part(~fold), job.part(fold)) for fold in job.folds]
     validation = validate(pairs, classes, optics, settings)
-    library = fit_library(job.data, classes, optics, settings)
+    library = (
+        fit_scattered_library(job.data, classes, optics)
+        if validation.scattered
+        else fit_library(job.data, classes, optics, settings)
+    )
     teacher = Teacher.prepare(job, library, validation.noise)
     epochs = settings.epochs or _DEFAULT_EPOCHS
     kept = job.part(job.folds[0])
@@ -184,7 +188,7 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
     with torch.inference_mode():
         net.after_training(kept_x)
         logits = net.judge(kept_x, job.irradiance, net.methods[0]).logits
-    outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
+    outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), False, 1.0, unfamiliar=0.0)
     return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
 
 

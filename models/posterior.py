@@ -69,7 +69,8 @@ class Library:
     surroundings: FloatArray
     """Mean reflectance of the scene, (bands,): the colour of light sent by neighbours."""
     scatter: FloatArray | None = None
-    """Covariance of what the spectra leave unexplained of a pixel of unit norm, (bands, bands)."""
+    """Covariance of pixels about their class's spectrum, both divided by the root of their norm
+    [reflectance], (bands, bands); None where white noise and the tolerances say all."""
 
 
 class PixelPosterior(NamedTuple):
@@ -166,7 +167,7 @@ class PosteriorSolver:
         if self._scatter is None:
             variance, whitening = np.full(bands, white), np.eye(bands) / np.sqrt(white)
         else:
-            variance = white + np.maximum(self._scatter[0], 0)
+            variance = white + np.maximum(self._scatter[0], 0) / norm
             whitening = (self._scatter[1] / np.sqrt(variance)).T
         built = [
             self._build_class(spectra, whitening, norm, float(np.log(variance).sum()))
