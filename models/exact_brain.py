@@ -76,8 +76,13 @@ class ExactBrain:
         return light if self.physics else np.ones_like(light)
 
     def notes(self) -> dict[str, Any]:
-        """Noise and misfit."""
-        return {"noise": asdict(self.noise), "unknown_misfit": self.unknown_misfit}
+        """Noise, misfit, and what kind of library it is."""
+        return {
+            "noise": asdict(self.noise),
+            "unknown_misfit": self.unknown_misfit,
+            "spectra_per_class": [len(rows) for rows in self.library.spectra],
+            "scattered": self.library.scatter is not None,
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Library and classifier."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -95,11 +95,28 @@ class Brain(Protocol):
         """The brain that gave these notes and tensors."""
 
 
+@runtime_checkable
+class ImageBrain(Brain, Protocol):
+    """A brain that looks at a pixel's neighbours, and so cannot judge spectra alone."""
+
+    @property
+    def halo(self) -> int:
+        """How far it looks [pixels]."""
+
+    def judge_image(self, spectra: Tensor, mask: Tensor, origin: tuple[int, int]) -> Judgement:
+        """Classes of the spectra (pixels, bands) that lie where `mask` (rows, cols) is True, in its order.
+
+        `origin` is the row and column in its scene of the mask's first pixel. Pixels at least `halo` from
+        those edges of the mask that lie inside the scene are judged as in the whole scene.
+        """
+
+
 _HOMES = {
     "cnn": ("baselines.spectral_cnn", "SpectralCNN"),
     "gaussian-vae": ("baselines.gaussian_vae", "GaussianVAE"),
     "guided-vae": ("baselines.guided_vae", "GuidedVAE"),
     "ss-infogan": ("baselines.ss_infogan", "SemiSupervisedInfoGAN"),
+    "fg-unet": ("baselines.fg_unet_brain", "FGUNet"),
     "random-forest": ("baselines.random_forest", "RandomForest"),
 }
 
@@ -111,6 +128,11 @@ def brain_type(settings: TrainingSettings) -> type[Brain]:
         module, name = "landcover_published", "PublishedP3VAE"
     found: type[Brain] = getattr(import_module(f"p3vae.models.{module}"), name)
     return found
+
+
+def looks_at_neighbours(settings: TrainingSettings) -> bool:
+    """Whether the model that these settings ask for learns from image patches."""
+    return hasattr(brain_type(settings), "halo")
 
 
 def light_ratios(irradiance: SpectralIrradiance) -> Tensor:

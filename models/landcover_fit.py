@@ -66,11 +66,11 @@ class Validation:
     truth: IntArray
     predicted: IntArray
     noise: NoiseModel
-    scattered: bool
-    """True when one spectrum per class and their scatter told classes best."""
     unknown_misfit: float
     unfamiliar: float
     """Share of the pixels whose material no training polygon of their class shows."""
+    scattered: bool = False
+    """True when one spectrum per class and their scatter told classes best."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:

@@ -193,6 +193,7 @@ def checked(
         data.class_index[good],
         data.group[good],
         np.ascontiguousarray(data.unlabelled, dtype=np.float32),
+        None if data.patches is None else replace(data.patches, place=data.patches.place[good]),
     )
 
 
@@ -206,4 +207,6 @@ def data_digest(data: TrainingSet) -> str:
         data.unlabelled,
     ):
         digest.update(np.ascontiguousarray(part).tobytes())
+    if data.patches is not None:
+        digest.update(data.patches.images.tobytes())
     return digest.hexdigest()

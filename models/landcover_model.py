@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_model_file, write_model_file
-from p3vae.models.landcover_brain import Brain, Frame, Judgement, Spectra, brain_type
+from p3vae.models.landcover_brain import Brain, Frame, ImageBrain, Judgement, Spectra, brain_type
 from p3vae.models.landcover_types import (
     ClassLegend,
     ClassScore,
@@ -52,6 +52,11 @@ class LandCoverModel:
         """Ways it can tell classes, the usual one first."""
         return self.brain.methods
 
+    @property
+    def halo(self) -> int:
+        """How far it looks at a pixel's neighbours [pixels]."""
+        return self.brain.halo if isinstance(self.brain, ImageBrain) else 0
+
     def predict(
         self,
         spectra: FloatArray,
@@ -73,6 +78,37 @@ class LandCoverModel:
         with torch.inference_mode():
             parts = [self.brain.judge(chunk, irradiance, chosen) for chunk in chunks]
         found = Judgement(*(_joined(values) for values in zip(*parts, strict=True)))
+        return self._prediction(found, usable, want_probabilities)
+
+    def predict_image(
+        self,
+        image: FloatArray,
+        irradiance: SpectralIrradiance,
+        *,
+        origin: tuple[int, int] = (0, 0),
+        method: Method | None = None,
+        want_probabilities: bool = False,
+    ) -> Prediction:
+        """The same of all pixels, row by row, of an image (rows, cols, bands) with NaN for nodata.
+
+        The only way for a model that looks at neighbours; any other gives what `predict` gives. `origin` is
+        the row and column of the first pixel in the scene that the image was cut from, with `halo` pixels
+        around those of interest where the scene has them.
+        """
+        spectra = image.reshape(-1, image.shape[-1])
+        if not isinstance(self.brain, ImageBrain):
+            return self.predict(spectra, irradiance, method=method, want_probabilities=want_probabilities)
+        usable, chunks = self._chunks(spectra)
+        mask = torch.from_numpy(usable.reshape(image.shape[:2])).to(self.device)
+        if not usable.any():
+            mask[0, 0] = True
+        with torch.inference_mode():
+            found = self.brain.judge_image(torch.cat(list(chunks)), mask, origin)
+        return self._prediction(found, usable, want_probabilities)
+
+    def _prediction(
+        self, found: Judgement, usable: npt.NDArray[np.bool_], want_probabilities: bool
+    ) -> Prediction:
         probability = _spread(found.logits.softmax(1).cpu().numpy(), usable)
         ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
         sun, sun_std, sky, misfit = (

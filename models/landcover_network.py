@@ -31,35 +31,15 @@ class Batch(NamedTuple):
     """From 0, over the whole training."""
 
 
-class NetworkBrain(nn.Module):
-    """A brain with a classifier q(y|x) that is trained by gradients; alone, it is the spectral CNN."""
+class StoredNetwork(nn.Module):
+    """A network that tells classes, without latent variables unless a heir has some, and its storage."""
 
     methods: tuple[Method, ...] = ("classifier",)
     gives_irradiance = False
     gives_misfit = False
-    descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
-    weight_decay: ClassVar[Mapping[str, float]] = {}
-    """L2 penalty by the first part of parameter names."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
-        self.classes = len(frame.legend)
-        self.classifier = SegmentClassifier(contiguous_segments(frame.bands.wavelength_nm), self.classes)
-
-    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Named terms of the objective; `total` is minimised."""
-        return {"total": F.cross_entropy(self.classifier(batch.x), batch.y)}
-
-    def validation_loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """What chooses the best epoch, from labelled spectra kept aside."""
-        return F.cross_entropy(self.classifier(x), y)
-
-    def after_training(self, kept: Tensor) -> None:
-        """Calibrate on spectra kept aside."""
-
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
-        """Classes by q(y|x)."""
-        return Judgement(self.classifier(spectra))
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
         """None: no latent variables."""
@@ -87,3 +67,31 @@ class NetworkBrain(nn.Module):
         brain = cls(frame)
         brain.load_state_dict(part(tensors, "network."))
         return brain.eval()
+
+
+class NetworkBrain(StoredNetwork):
+    """A brain with a classifier q(y|x) that is trained by gradients; alone, it is the spectral CNN."""
+
+    descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
+    weight_decay: ClassVar[Mapping[str, float]] = {}
+    """L2 penalty by the first part of parameter names."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.classes = len(frame.legend)
+        self.classifier = SegmentClassifier(contiguous_segments(frame.bands.wavelength_nm), self.classes)
+
+    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Named terms of the objective; `total` is minimised."""
+        return {"total": F.cross_entropy(self.classifier(batch.x), batch.y)}
+
+    def validation_loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """What chooses the best epoch, from labelled spectra kept aside."""
+        return F.cross_entropy(self.classifier(x), y)
+
+    def after_training(self, kept: Tensor) -> None:
+        """Calibrate on spectra kept aside."""
+
+    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+        """Classes by q(y|x)."""
+        return Judgement(self.classifier(spectra))

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from p3vae.models.baselines.fg_unet_brain import FGUNet
+from p3vae.models.baselines.fg_unet_training import train_fg_unet
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
 from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
@@ -103,6 +105,8 @@ def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:
         return _train_exact
     if issubclass(kind, NetworkBrain):
         return partial(_train_network, kind)
+    if kind is FGUNet:
+        return train_fg_unet
     raise TrainingError(f"{job.settings.model} cannot be trained")
 
 
@@ -188,7 +192,7 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
     with torch.inference_mode():
         net.after_training(kept_x)
         logits = net.judge(kept_x, job.irradiance, net.methods[0]).logits
-    outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), False, 1.0, unfamiliar=0.0)
+    outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
     return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.models.patches import PatchSet
 from p3vae.models.training import TrainingState
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float32]
 Preset = Literal["default", "paper"]
 Method = Literal["posterior", "classifier"]
-ModelName = Literal["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "random-forest"]
+ModelName = Literal["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "fg-unet", "random-forest"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class TrainingSet:
     """Polygon each sample came from, (samples,): validation keeps whole polygons aside."""
     unlabelled: FloatArray
     """(pixels, bands); may have no rows."""
+    patches: PatchSet | None = None
+    """The images around the labelled samples and others, for models that look at neighbours."""
 
 
 @dataclass(frozen=True)

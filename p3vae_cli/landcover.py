@@ -67,7 +67,8 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
         specs |= _IRRADIANCE
     if options.probabilities:
         specs["probabilities"] = _probabilities_spec(model.legend)
-    return Plan(maps, specs, model.digest, predict.settings | {"unknown": options.unknown})
+    settings = predict.settings | {"unknown": options.unknown}
+    return Plan(maps, specs, model.digest, settings, halo=model.halo)
 
 
 def irradiance_plan(
@@ -132,6 +133,8 @@ class _Predictor:
 
     def __call__(self, tile: SpectraTile) -> Prediction:
         """The valid pixels of a tile, in their order; in parts, one per core, so that copies stay small."""
+        if self._model.halo:
+            return self._predict_whole(tile)
         spectra = tile.values.reshape(-1, tile.values.shape[-1])
         if not tile.valid.all():
             spectra = spectra[tile.valid.ravel()]
@@ -146,6 +149,18 @@ class _Predictor:
             )
 
         return _joined(list(self._cores.map(predict, range(0, len(spectra), size))))
+
+    def _predict_whole(self, tile: SpectraTile) -> Prediction:
+        """For a model that looks at neighbours."""
+        found = self._model.predict_image(
+            self._adapter(tile.values),
+            self._irradiance,
+            origin=(tile.window.row, tile.window.col),
+            method=self._options.method,
+            want_probabilities=self._options.probabilities,
+        )
+        valid = tile.valid.ravel()
+        return replace(found, **{k: v[valid] for k, v in vars(found).items() if v is not None})
 
 
 def _workers(device: str) -> int:

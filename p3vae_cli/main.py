@@ -9,7 +9,16 @@ import click
 
 from p3vae.cli.errors import P3vaeError
 
-COMMANDS = ("info", "classify", "irradiance-map", "invert-methane", "train", "brightness", "simulate")
+COMMANDS = (
+    "info",
+    "classify",
+    "irradiance-map",
+    "invert-methane",
+    "train",
+    "brightness",
+    "simulate",
+    "reproduce",
+)
 
 
 class LazyGroup(click.Group):

@@ -28,15 +28,16 @@ def classify(
     scene: Scene,
     model: LandCoverModel,
     *,
-    method: Method = "posterior",
+    method: Method | None = None,
     probabilities: bool = False,
     unknown: bool = False,
     irradiance: IrradianceOptions | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
     """Maps of a scene as arrays, by name, with the nodata of the files `p3vae classify` would write.
 
-    `landcover`, `confidence`, `irradiance` and `irradiance_std` are (rows, cols); `probabilities`, when
-    asked for, (classes, rows, cols). Spectra are read tile by tile, only the maps are held in memory.
+    `landcover`, `confidence` and, where the model tells light, `irradiance` and `irradiance_std` are
+    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). Spectra are read tile by tile, only
+    the maps are held in memory.
     """
     options = ClassifyOptions(method, probabilities, unknown, irradiance or IrradianceOptions())
     plan = classify_plan(scene, model, options, "given")
@@ -45,8 +46,14 @@ def classify(
         name: _ArraySink(np.full((spec.bands, grid.height, grid.width), spec.nodata, spec.dtype), spec.nodata)
         for name, spec in plan.specs.items()
     }
-    shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)))
-    run(scene, windows(Window(0, 0, grid.height, grid.width), shape), plan.function, sinks)
+    shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)), plan.halo)
+    run(
+        scene,
+        windows(Window(0, 0, grid.height, grid.width), shape),
+        plan.function,
+        sinks,
+        around=lambda window: window.grown(plan.halo, grid.height, grid.width),
+    )
     return {name: sink.array if len(sink.array) > 1 else sink.array[0] for name, sink in sinks.items()}
 
 

@@ -15,6 +15,7 @@ from p3vae.cli.illumination import IrradianceOptions, scene_irradiance
 from p3vae.cli.model_files import fit_bands, require_quantity, resolve_device
 from p3vae.cli.pipeline import stop_on_signals
 from p3vae.cli.samples import LabelledPixels, NoLabelOnSceneError, Samples, draw_samples, read_labels
+from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene
 from p3vae.cli.training_report import TrainingProgress
@@ -127,6 +128,8 @@ def gather(
     request: TrainingRequest, scene_options: SceneOptions
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
+    from p3vae.models.landcover_brain import looks_at_neighbours
+
     parts: list[_Drawn] = []
     bands: Bands | None = None
     for path in request.scenes:
@@ -138,6 +141,15 @@ def gather(
             samples = replace(
                 samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled)
             )
+            if looks_at_neighbours(request.settings):
+                samples = with_patches(
+                    scene,
+                    samples,
+                    adapter,
+                    unlabelled=request.unlabelled // len(request.scenes),
+                    scenes=len(request.scenes),
+                    seed=request.settings.seed,
+                )
             parts.append(_Drawn(samples, scene_irradiance(scene, bands, request.irradiance)))
     assert bands is not None
     _require_one_sun(request.scenes, [part.irradiance for part in parts])
@@ -179,7 +191,9 @@ def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrrad
 
 def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLegend]:
     from p3vae.models.landcover import ClassLegend, TrainingSet
+    from p3vae.models.patches import joined
 
+    patches = [part.patches for part in parts if part.patches is not None]
     classes = sorted({entry.id: entry for part in parts for entry in part.pixels.classes}.items())
     if len(classes) < 2:
         raise LabelError(
@@ -194,6 +208,7 @@ def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLe
         class_index=np.array([index[id_] for part in parts for id_ in part.pixels.class_id.tolist()]),
         group=np.concatenate(groups),
         unlabelled=np.concatenate([part.unlabelled for part in parts]),
+        patches=joined(patches) if patches else None,
     )
     entries = [entry for _, entry in classes]
     colours = [entry.colour or PALETTE[position % len(PALETTE)] for position, entry in enumerate(entries)]

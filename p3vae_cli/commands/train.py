@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--model",
-    type=click.Choice(["p3vae", "cnn", "gaussian-vae", "guided-vae"]),
+    type=click.Choice(["p3vae", "cnn", "gaussian-vae", "guided-vae", "fg-unet"]),
     default="p3vae",
     show_default=True,
     help="What to train: p3VAE, or one of the models it is compared with.",

@@ -12,6 +12,7 @@ from p3vae.cli.errors import LabelError
 from p3vae.cli.samples.pixels import LabelledPixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.tiling import Window, tile_pixels, tile_shape, windows
+from p3vae.models.patches import PatchSet
 
 Index = npt.NDArray[np.int64]
 
@@ -26,6 +27,8 @@ class Samples:
     """Where each labelled spectrum comes from, (samples,)."""
     unlabelled: npt.NDArray[np.float32]
     """(pixels, bands)."""
+    patches: PatchSet | None = None
+    """The images that the labelled pixels lie in, and others, if asked for."""
 
 
 def draw_samples(
@@ -33,7 +36,7 @@ def draw_samples(
 ) -> Samples:
     """At most `per_class` labelled spectra of each class and about `unlabelled` others, by a seeded draw."""
     rng = np.random.default_rng(seed)
-    chosen = _subset(pixels, _balanced(pixels, per_class, rng))
+    chosen = subset(pixels, _balanced(pixels, per_class, rng))
     spectra, valid = _read_pixels(scene, chosen.row, chosen.col)
     if len(valid) and not valid.any():
         raise LabelError(
@@ -43,12 +46,13 @@ def draw_samples(
         )
     return Samples(
         spectra[valid],
-        _subset(chosen, np.flatnonzero(valid)),
+        subset(chosen, np.flatnonzero(valid)),
         draw_pixels(scene, unlabelled, seed, leave_out=pixels).spectra,
     )
 
 
-def _subset(pixels: LabelledPixels, kept: Index) -> LabelledPixels:
+def subset(pixels: LabelledPixels, kept: Index) -> LabelledPixels:
+    """Some of the pixels, with the classes that remain."""
     present = set(np.unique(pixels.class_id[kept]).tolist())
     return replace(
         pixels,

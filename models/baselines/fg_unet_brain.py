@@ -1,0 +1,47 @@
+"""FG-UNet as a land-cover model: classes of whole images, through the seam that all models share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from p3vae.models.baselines.fg_unet import HALO, FineGrainedUNet
+from p3vae.models.landcover_brain import Frame, Judgement
+from p3vae.models.landcover_network import StoredNetwork
+from p3vae.models.landcover_types import Method
+from p3vae.physics.illumination import SpectralIrradiance
+
+_PIXELS = 32_768
+"""Pixels whose spectra are reduced at once."""
+
+
+class FGUNet(StoredNetwork):
+    """Classes by the network, and how well it rebuilds a spectrum."""
+
+    methods: tuple[Method, ...] = ("classifier",)
+    gives_misfit = True
+    halo = HALO
+    usual_misfit: Tensor
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.network = FineGrainedUNet(len(frame.bands), len(frame.legend))
+        self.register_buffer("usual_misfit", torch.tensor(1.0))
+
+    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+        """Not from spectra alone."""
+        raise ValueError("fg-unet looks at a pixel's neighbours: it needs an image, not a table of spectra")
+
+    def judge_image(self, spectra: Tensor, mask: Tensor, origin: tuple[int, int]) -> Judgement:
+        """Classes of the spectra (pixels, bands) that lie where `mask` (rows, cols) is True, in its order.
+
+        `origin` is the row and column in its scene of the mask's first pixel.
+        """
+        network, parts = self.network, torch.split(spectra, _PIXELS)
+        reduced = torch.cat([network.spectral(part) for part in parts])
+        features = reduced.new_zeros((*mask.shape, reduced.shape[1]))
+        features[mask] = reduced
+        logits, neighbourhood = network(features[None], origin)
+        near = torch.split(neighbourhood[0][mask], _PIXELS)
+        misfit = torch.cat([network.misfit(*both) for both in zip(parts, near, strict=True)])
+        return Judgement(logits[0][mask], misfit=misfit / self.usual_misfit)

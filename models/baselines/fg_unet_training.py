@@ -1,0 +1,172 @@
+"""Training of FG-UNet on image patches, and patches from images in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from p3vae.models.baselines.fg_unet import FineGrainedUNet, PatchBatch
+from p3vae.models.baselines.fg_unet_brain import FGUNet
+from p3vae.models.landcover_fit import Validation
+from p3vae.models.landcover_job import Job, reporter, summarise, with_restarts
+from p3vae.models.landcover_types import TrainingError, TrainingSet, TrainingSummary
+from p3vae.models.metrics import average_f1
+from p3vae.models.patches import (
+    PATCH_SIZE,
+    PatchSet,
+    connected_groups,
+    full_patch,
+    joined,
+    patches_affordable,
+    plan_patches,
+)
+from p3vae.models.posterior import NoiseModel
+from p3vae.models.training import Optimisation, train
+
+DESCENT = Optimisation(100, learning_rate=2e-3, keep_best=True)
+_BATCH = 8
+"""Patches of one step."""
+_UNUSUAL = 0.99
+"""Pixels rebuilt worse than this share of the validation pixels count as unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImage:
+    """An image in memory with what is known of it."""
+
+    spectra: npt.NDArray[np.floating[Any]]
+    """(rows, cols, bands): apparent reflectance [1], NaN for nodata."""
+    class_index: npt.NDArray[np.integer[Any]]
+    """(rows, cols): position of the class in the legend, -1 where unknown."""
+    group: npt.NDArray[np.integer[Any]] | None = None
+    """(rows, cols): polygon of each labelled pixel; None takes connected pixels of one class as one."""
+
+
+def image_training_set(
+    images: Sequence[LabelledImage], *, unlabelled_patches: int = 20, seed: int = 0
+) -> TrainingSet:
+    """Labelled samples and patches of images, as `train_land_cover` takes them for the model `fg-unet`.
+
+    `unlabelled_patches` are drawn from each image beside those that hold labelled pixels.
+    """
+    parts = [_one_image(image, unlabelled_patches, len(images), seed) for image in images]
+    samples, patches = zip(*parts, strict=True)
+    return TrainingSet(
+        spectra=np.concatenate([part.spectra for part in samples]),
+        class_index=np.concatenate([part.class_index for part in samples]),
+        group=np.concatenate([part.group + number * 10**9 for number, part in enumerate(samples)]),
+        unlabelled=np.concatenate([part.unlabelled for part in samples]),
+        patches=joined(patches),
+    )
+
+
+def _one_image(image: LabelledImage, unlabelled: int, images: int, seed: int) -> tuple[TrainingSet, PatchSet]:
+    cube = np.asarray(image.spectra, np.float32)
+    known = (image.class_index >= 0) & np.isfinite(cube).all(-1)
+    groups = connected_groups(image.class_index) if image.group is None else image.group
+    row, col = np.nonzero(known)
+    classes = image.class_index[known]
+    plan = plan_patches(
+        known.shape,
+        row,
+        col,
+        classes,
+        unlabelled=unlabelled,
+        most=max(1, patches_affordable(cube.shape[2]) // images),
+        rng=np.random.default_rng(seed),
+    )
+    patches = [full_patch(cube[r : r + PATCH_SIZE, c : c + PATCH_SIZE]) for r, c in plan.corners]
+    samples = TrainingSet(
+        cube[known][plan.kept], classes[plan.kept], groups[known][plan.kept], unlabelled=cube[:0, 0]
+    )
+    return samples, PatchSet(np.stack(patches), plan.place)
+
+
+def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
+    """Train on all patches, without the labels of the validation polygons."""
+    patches, kept = job.data.patches, job.folds[0]
+    if patches is None:
+        raise TrainingError("fg-unet learns from image patches, and the training set has none")
+    everything = _batch(patches, job.data.class_index, ~kept)
+    aside = _batch(patches, job.data.class_index, kept)
+    aside = _rows(aside, (aside.class_index >= 0).flatten(1).any(1))
+    truth = aside.class_index[aside.class_index >= 0]
+    epochs = job.settings.epochs or DESCENT.epochs
+
+    def build(seed: int) -> FGUNet:
+        torch.manual_seed(seed)
+        brain = FGUNet(job.frame)
+        brain.network.standardise(everything.spectra[everything.valid])
+        return brain
+
+    def attempt(brain: FGUNet, seed: int) -> None:
+        def batches(_: int, generator: torch.Generator) -> Iterator[PatchBatch]:
+            order = torch.randperm(len(everything.spectra), generator=generator)
+            for rows in torch.split(order, _BATCH):
+                yield _turned(_rows(everything, rows), int(torch.randint(8, (1,), generator=generator)))
+
+        train(
+            brain,
+            batches,
+            brain.network.losses,
+            replace(DESCENT, epochs=epochs),
+            seed=seed,
+            validation_loss=lambda: float(F.cross_entropy(_at_labels(brain.network, aside)[0], truth)),
+            on_epoch=reporter(job, epochs, lambda: _f1(brain.network, aside, len(job.legend))),
+            resume_from=job.run.resume_from if seed == job.settings.seed else None,
+            save_state=job.run.keep,
+        )
+
+    brain, restarts = with_restarts(build, attempt, job.settings.seed)
+    logits, misfit = _at_labels(brain.network, aside)
+    brain.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
+    found = logits.argmax(1).numpy()
+    outcome = Validation(truth.numpy(), found, NoiseModel(), 1.0, unfamiliar=0.0)
+    f1 = average_f1(truth.numpy(), found, len(job.legend))
+    return brain, summarise(job, epochs, restarts, outcome, f1)
+
+
+def _batch(
+    patches: PatchSet, class_index: npt.NDArray[np.integer[Any]], shown: npt.NDArray[np.bool_]
+) -> PatchBatch:
+    return PatchBatch(
+        torch.from_numpy(np.nan_to_num(patches.images)),
+        torch.from_numpy(np.isfinite(patches.images).all(-1)),
+        torch.from_numpy(patches.label_images(class_index, shown)),
+    )
+
+
+def _rows(batch: PatchBatch, rows: Tensor) -> PatchBatch:
+    return PatchBatch(batch.spectra[rows], batch.valid[rows], batch.class_index[rows])
+
+
+def _turned(batch: PatchBatch, way: int) -> PatchBatch:
+    """The patches seen in one of eight ways: turned by quarters, and mirrored from the fourth on."""
+    parts = (batch.spectra, batch.valid, batch.class_index)
+    turned = [torch.rot90(part, way % 4, (1, 2)) for part in parts]
+    return PatchBatch(*(part.flip(1) if way >= 4 else part for part in turned))
+
+
+@torch.no_grad()
+def _at_labels(network: FineGrainedUNet, batch: PatchBatch) -> tuple[Tensor, Tensor]:
+    """Logits (labelled pixels, classes) and misfit (labelled pixels,)."""
+    logits, misfits = [], []
+    for rows in torch.split(torch.arange(len(batch.spectra)), _BATCH):
+        part = _rows(batch, rows)
+        found, neighbourhood = network(network.spectral(part.spectra) * part.valid[..., None])
+        known = part.class_index >= 0
+        logits.append(found[known])
+        misfits.append(network.misfit(part.spectra[known], neighbourhood[known]))
+    return torch.cat(logits), torch.cat(misfits)
+
+
+def _f1(network: FineGrainedUNet, batch: PatchBatch, classes: int) -> float:
+    truth = batch.class_index[batch.class_index >= 0].numpy()
+    return average_f1(truth, _at_labels(network, batch)[0].argmax(1).numpy(), classes)

@@ -1,0 +1,1 @@
+"""The published tables beside ours: data of each experiment, runs, tables and figures."""

@@ -1,0 +1,195 @@
+"""The figures of the paper, from arrays that the runs of the first seed kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.reproduce.townscape import CLASSES
+from p3vae.cli.reproduce.work import Work, kept_arrays
+from p3vae.physics.irradiance import apparent_reflectance, sky_from_sun
+from p3vae.physics.pendulum import OBSERVED_STEPS, TIME_STEP_S
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+TITLES = {
+    "p3vae": "p3VAE, ours",
+    "p3vae-paper": "p3VAE as published",
+    "p3vae-published": "p3VAE as published",
+    "p3vae-no-sg": "ours, no stop-gradient",
+    "p3vae-no-physics": "ours, no physics",
+    "p3vae-paper-no-sg": "published, no stop-gradient",
+    "guided-vae": "physics-guided VAE",
+    "optimal-estimation": "optimal estimation",
+    "matched-filter": "matched filter",
+    "log-matched-filter": "matched filter, log",
+    "vae-ode": "VAE + ODE",
+    "phi-vae": "φ-VAE",
+}
+_BLUE, _ORANGE, _GREY = "#2b6cb0", "#dd6b20", "#8a8f98"
+_GAP_NM = 30.0
+
+
+def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
+    """Figures of one table as PNG files; those whose runs kept nothing are left out."""
+    found = {work.model: kept_arrays(runs, work) for work in works if work.seed == 0}
+    arrays: dict[str, Arrays] = {model: mine for model, mine in found.items() if mine}
+    painters: dict[str, tuple[tuple[str, Callable[[dict[str, Arrays]], Figure | None]], ...]] = {
+        "simulated": (("latent_spectra", latent_spectra), ("irradiance", irradiance)),
+        "disentanglement": (("along_latents", along_latents),),
+        "ablation": (("ablation_spectra", latent_spectra),),
+        "methane": (("concentrations", concentrations),),
+        "pendulum": (("swings", swings),),
+    }
+    paths = []
+    for name, paint in painters.get(table, ()):
+        figure = paint(arrays)
+        if figure is not None:
+            paths.append(folder / f"{name}.png")
+            figure.savefig(paths[-1], dpi=130)
+    return paths
+
+
+def _figure(rows: int, cols: int, width: float, height: float, **kwargs: Any) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * cols + 0.6, height * rows + 0.6), layout="constrained")
+    axes = figure.subplots(rows, cols, squeeze=False, **kwargs)
+    for axis in axes.ravel():
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _name_columns(axes: Any, names: Sequence[str], quantity: str) -> None:
+    """Titles above the first row, the shared quantity under the last."""
+    for index, name in enumerate(names):
+        axes[0, index].set_title(name, fontsize=10)
+        axes[-1, index].set_xlabel(quantity, fontsize=9)
+
+
+def _spectrum(axis: Axes, wavelength: npt.NDArray[Any], values: npt.NDArray[Any], **style: Any) -> None:
+    """A line that is broken where bands are missing."""
+    cuts = np.flatnonzero(np.diff(wavelength) > _GAP_NM) + 1
+    axis.plot(
+        np.insert(wavelength, cuts, np.nan) / 1000.0, np.insert(values.astype(float), cuts, np.nan), **style
+    )
+
+
+def latent_spectra(arrays: dict[str, Arrays]) -> Figure | None:
+    """Latent reflectance spectra of each class, one model per row, with the true materials."""
+    models = {name: mine for name, mine in arrays.items() if "latent.0" in mine}
+    if not models:
+        return None
+    figure, axes = _figure(len(models), len(CLASSES), 2.5, 1.9, sharex=True, sharey="col")
+    for line, (model, mine) in zip(axes, models.items(), strict=True):
+        for index, axis in enumerate(line):
+            for number, spectrum in enumerate(mine[f"latent.{index}"]):
+                label = "latent" if number == 0 else None
+                _spectrum(axis, mine["wavelength_nm"], spectrum, color=_BLUE, lw=1.3, label=label)
+            for number, spectrum in enumerate(mine[f"truth.{index}"]):
+                label = "truth" if number == 0 else None
+                style = {"color": "black", "lw": 0.9, "ls": (0, (3, 2)), "label": label}
+                _spectrum(axis, mine["wavelength_nm"], spectrum, **style)
+            axis.set_ylim(bottom=0.0)
+        line[0].set_ylabel(f"{TITLES.get(model, model)}\nreflectance", fontsize=9)
+    _name_columns(axes, CLASSES, "wavelength [µm]")
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    return figure
+
+
+def irradiance(arrays: dict[str, Arrays]) -> Figure | None:
+    """z_E against the true δ·cosΘ per class; the larger a point, the less sure."""
+    models = {name: mine for name, mine in arrays.items() if "z.mean" in mine}
+    if not models:
+        return None
+    figure, axes = _figure(len(models), len(CLASSES), 2.3, 2.2, sharex=True, sharey=True)
+    for line, (model, mine) in zip(axes, models.items(), strict=True):
+        for index, axis in enumerate(line):
+            axis.plot([0, 1], [0, 1], color=_GREY, lw=0.8)
+            for right, colour, label in ((True, _BLUE, "class right"), (False, _ORANGE, "class wrong")):
+                chosen = (mine["z.class"] == index) & (mine["z.right"] == right)
+                size = 3.0 + 160.0 * mine["z.std"][chosen]
+                place = mine["z.truth"][chosen], mine["z.mean"][chosen]
+                axis.scatter(*place, s=size, color=colour, alpha=0.45, lw=0, label=label)
+            axis.set(xlim=(0, 1), ylim=(0, 1))
+        line[0].set_ylabel(f"{TITLES.get(model, model)}\n$z_E$", fontsize=9)
+    _name_columns(axes, CLASSES, "true δ·cosΘ")
+    axes[0, 0].legend(fontsize=7, frameon=False, loc="upper left")
+    return figure
+
+
+def along_latents(arrays: dict[str, Arrays]) -> Figure | None:
+    """What moves when one latent variable moves: spectra along z_E, and along the mixing v."""
+    mine = arrays.get("p3vae") or arrays.get("p3vae-paper")
+    if not mine or "latent.0" not in mine:
+        return None
+    from matplotlib import colormaps
+
+    figure, axes = _figure(2, len(CLASSES), 2.5, 2.1, sharex=True, sharey="col")
+    steps = np.linspace(0.0, 1.0, 9)
+    light = mine["direct_ratio"], mine["diffuse_ratio"]
+    for index in range(len(CLASSES)):
+        spectra = mine[f"latent.{index}"]
+        lit = apparent_reflectance(spectra.mean(0), steps, sky_from_sun(steps), *light)
+        other = spectra[1] if len(spectra) > 1 else spectra[0]
+        mixed = steps[:, None] * other + (1 - steps[:, None]) * spectra[0]
+        z = np.full(len(steps), 0.8)
+        mixed = apparent_reflectance(mixed, z, sky_from_sun(z), *light)
+        for row, curves in enumerate((lit, mixed)):
+            for step, curve in zip(steps, curves, strict=True):
+                colour = colormaps["viridis"](0.9 * step)
+                _spectrum(axes[row, index], mine["wavelength_nm"], curve, color=colour, lw=1.1)
+            axes[row, index].set_ylim(bottom=0.0)
+        if len(spectra) == 1:
+            axes[1, index].text(0.5, 0.92, "one latent spectrum", transform=axes[1, index].transAxes,
+                                ha="center", fontsize=8, color=_GREY)  # fmt: skip
+    _name_columns(axes, CLASSES, "wavelength [µm]")
+    axes[0, 0].set_ylabel("along $z_E$, 0 to 1\nreflectance", fontsize=9)
+    axes[1, 0].set_ylabel("along $v$, first to second\nreflectance", fontsize=9)
+    return figure
+
+
+def concentrations(arrays: dict[str, Arrays]) -> Figure | None:
+    """Predicted against true path-integrated concentration."""
+    if not arrays:
+        return None
+    figure, axes = _figure(1, len(arrays), 2.4, 2.6, sharex=True, sharey=True)
+    for axis, (model, mine) in zip(axes[0], arrays.items(), strict=True):
+        truth, mean = mine["truth"] / 1000.0, mine["mean"] / 1000.0
+        axis.plot([0, 105], [0, 105], color=_GREY, lw=0.8)
+        axis.scatter(truth, mean, s=5, color=_BLUE, alpha=0.45, lw=0)
+        error = np.abs(mine["mean"] - mine["truth"]).mean()
+        axis.set_title(f"{TITLES.get(model, model)}\nMAE {error:,.0f} ppm m", fontsize=9)
+        axis.set(xlim=(0, 105), ylim=(-5, 125))
+        axis.set_xlabel("true [1000 ppm m]", fontsize=9)
+    axes[0, 0].set_ylabel("predicted [1000 ppm m]", fontsize=9)
+    return figure
+
+
+def swings(arrays: dict[str, Arrays]) -> Figure | None:
+    """Test swings: what was seen, what followed, and what each model expected."""
+    if not arrays:
+        return None
+    first = next(iter(arrays.values()))
+    figure, axes = _figure(len(arrays), len(first["xi"]), 2.9, 1.5, sharex=True, sharey="col")
+    for line, (model, mine) in zip(axes, arrays.items(), strict=True):
+        time = np.arange(mine["clean"].shape[1]) * TIME_STEP_S
+        for index, axis in enumerate(line):
+            axis.axvspan(0, OBSERVED_STEPS * TIME_STEP_S, color="#e8eaed", lw=0, label="observed")
+            axis.plot(time, mine["clean"][index], color="black", lw=0.9, label="truth")
+            axis.plot(time, mine["predicted"][index], color=_ORANGE, lw=1.1, label="predicted")
+            reach = 1.3 * np.abs(mine["clean"][index]).max()
+            axis.set(xlim=(0, time[-1]), ylim=(-reach, reach))
+        line[0].set_ylabel(f"{TITLES.get(model, model)}\nangle [rad]", fontsize=9)
+    truth = zip(first["omega"], first["xi"], strict=True)
+    _name_columns(axes, [f"ω = {omega:.1f} s⁻¹, ξ = {xi:.2f} s⁻¹" for omega, xi in truth], "time [s]")
+    axes[0, -1].legend(fontsize=7, frameon=False, loc="upper right")
+    return figure

@@ -1,0 +1,189 @@
+"""`p3vae reproduce` behind the scenes: which runs a table needs, running them, writing what they gave."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from p3vae.cli.console import StepProgress, note, stderr
+from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, UsageError
+from p3vae.cli.reproduce import report
+from p3vae.cli.reproduce.tables import NAMES, Table, table
+from p3vae.cli.reproduce.work import (
+    LAYOUT,
+    Outcome,
+    Work,
+    keep,
+    kept,
+    perform,
+    require_data,
+    sources_digest,
+)
+
+Failure = tuple[Work, Exception]
+
+
+class SomeRunsFailedError(P3vaeError):
+    """Runs that broke down; the others are in the tables."""
+
+    exit_code = ExitCode.SOME_FAILED
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    tables: tuple[str, ...]
+    """Names of tables, or `all`."""
+    output: Path
+    data: Path | None = None
+    seeds: int | None = None
+    """None: as many as were published, one if quick."""
+    quick: bool = False
+    models: tuple[str, ...] = ()
+    """Run only these, empty for all; tables also show what others gave earlier."""
+    jobs: int = 1
+    fresh: bool = False
+    """Compute what is there already once more."""
+    command: str = "p3vae reproduce"
+    show_progress: bool | None = None
+
+    @property
+    def runs(self) -> Path:
+        """Where finished runs are kept."""
+        return self.output / "runs"
+
+
+def reproduce(request: Request) -> list[Path]:
+    """Run what is missing, print the tables, write JSON, Markdown and figures; returns their paths."""
+    tables = _tables(request)
+    works = {t.name: _works(t, request) for t in tables}
+    every = [
+        work
+        for work in dict.fromkeys(work for mine in works.values() for work in mine)
+        if not request.models or work.model in request.models
+    ]
+    if not every:
+        known = sorted({row.model for t in tables for row in t.rows})
+        raise UsageError("no such model in that table", remedy=f"there are {', '.join(known)}")
+    missing = [work for work in every if request.fresh or kept(request.runs, work) is None]
+    if len(missing) < len(every):
+        note(f"{len(every) - len(missing)} of {len(every)} runs are there already")
+    failures = _run(missing, request)
+    written = [path for t in tables for path in _publish(t, works[t.name], request)]
+    if failures:
+        work, error = failures[0]
+        raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {work.title}: {error}")
+    return written
+
+
+def _tables(request: Request) -> list[Table]:
+    """The tables asked for, as far as their data are at hand."""
+    everything = "all" in request.tables
+    chosen = [table(name) for name in (NAMES if everything else dict.fromkeys(request.tables))]
+    if request.data is not None:
+        require_data(request.data, list(dict.fromkeys(e for t in chosen for e in t.experiments)))
+        return chosen
+    if any(t.name == "real" for t in chosen) and not everything:
+        raise UsageError(
+            "the table “real” needs the real spectra, which are not part of p3vae",
+            remedy=f"give their folder with --data, laid out as {LAYOUT}",
+        )
+    chosen = [_without_real_rows(t) for t in chosen if t.name != "real"]
+    if everything:
+        note("Left out without --data: table real, and the real rows of ablation")
+    return chosen
+
+
+def _without_real_rows(t: Table) -> Table:
+    return replace(t, rows=tuple(row for row in t.rows if row.experiment != "real"))
+
+
+def _works(t: Table, request: Request) -> list[Work]:
+    seeds = request.seeds or (1 if request.quick else t.seeds)
+    data = None if request.data is None else request.data.resolve()
+    models = dict.fromkeys((row.experiment, row.model) for row in t.rows)
+    return [
+        Work(experiment, model, seed, request.quick, data)
+        for seed in range(seeds)
+        for experiment, model in models
+    ]
+
+
+def _run(works: list[Work], request: Request) -> list[Failure]:
+    """Run and keep; runs that fail do not stop the others."""
+    failures: list[Failure] = []
+    with StepProgress("Runs", show=request.show_progress) as progress:
+        for done, (work, outcome) in enumerate(_outcomes(works, request.jobs), start=1):
+            if isinstance(outcome, Exception):
+                failures.append((work, outcome))
+                note(f"{work.title}: {outcome}")
+            else:
+                keep(request.runs, work, outcome)
+                if not stderr().is_terminal:
+                    note(f"{done}/{len(works)} {work.title}: {outcome.seconds:.0f} s")
+            progress.step(done, len(works))
+    return failures
+
+
+def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Exception]]:
+    """Outcomes as they come in, from this process or from `jobs` others."""
+    if jobs == 1 or len(works) < 2:
+        yield from ((work, _tried(work)) for work in works)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(works)), multiprocessing.get_context("spawn"))
+    waiting: dict[Future[Outcome | Exception], Work] = {pool.submit(_tried, work): work for work in works}
+    try:
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted; finished runs are kept", remedy="the same command goes on"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _tried(work: Work) -> Outcome | Exception:
+    try:
+        return perform(work)
+    except (ValueError, RuntimeError, ArithmeticError) as error:
+        return (
+            type(error)(str(error)) if type(error) in (ValueError, RuntimeError) else ValueError(str(error))
+        )
+
+
+def _publish(t: Table, works: list[Work], request: Request) -> list[Path]:
+    """Screen, files and figures of one table."""
+    from p3vae.cli.reproduce.figures import draw
+
+    records: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for work in works:
+        record = kept(request.runs, work)
+        if record is not None:
+            records.setdefault((work.experiment, work.model), []).append(record)
+    result = report.fill(t, records, _header(works, records, request))
+    if not result.cells:
+        return []
+    report.show(result)
+    paths = report.write(result, request.output, request.command)
+    return paths + draw(t.name, works, request.runs, request.output)
+
+
+def _header(
+    works: list[Work], records: dict[tuple[str, str], list[dict[str, Any]]], request: Request
+) -> tuple[str, ...]:
+    seeds = len({work.seed for work in works})
+    told = [f"{seeds} seed{'s' if seeds > 1 else ''}"]
+    told.append("data from files" if request.data is not None else "built-in simulation")
+    if request.quick:
+        told.append("QUICK: few epochs and little data, which shows that everything runs, not how good it is")
+    digests = {record["sources_sha256"] for mine in records.values() for record in mine}
+    if digests != {sources_digest()}:
+        told.append("some runs are of an earlier state of the program")
+    return tuple(told)
