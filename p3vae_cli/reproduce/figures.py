@@ -98,9 +98,10 @@ def latent_spectra(arrays: dict[str, Arrays]) -> Figure | None:
                 label = "truth" if number == 0 else None
                 style = {"color": "black", "lw": 0.9, "ls": (0, (3, 2)), "label": label}
                 _spectrum(axis, mine["wavelength_nm"], spectrum, **style)
-            axis.set_ylim(bottom=0.0)
         line[0].set_ylabel(f"{TITLES.get(model, model)}\nreflectance", fontsize=9)
     _name_columns(axes, CLASSES, "wavelength [µm]")
+    for axis in axes[0]:
+        axis.set_ylim(bottom=0.0)
     axes[0, 0].legend(fontsize=8, frameon=False)
     return figure
 
@@ -122,7 +123,8 @@ def irradiance(arrays: dict[str, Arrays]) -> Figure | None:
             axis.set(xlim=(0, 1), ylim=(0, 1))
         line[0].set_ylabel(f"{TITLES.get(model, model)}\n$z_E$", fontsize=9)
     _name_columns(axes, CLASSES, "true δ·cosΘ")
-    axes[0, 0].legend(fontsize=7, frameon=False, loc="upper left")
+    for mark in axes[0, 0].legend(fontsize=7, frameon=False, loc="upper left").legend_handles:
+        mark.set_sizes([15.0])
     return figure
 
 
@@ -147,13 +149,14 @@ def along_latents(arrays: dict[str, Arrays]) -> Figure | None:
             for step, curve in zip(steps, curves, strict=True):
                 colour = colormaps["viridis"](0.9 * step)
                 _spectrum(axes[row, index], mine["wavelength_nm"], curve, color=colour, lw=1.1)
-            axes[row, index].set_ylim(bottom=0.0)
         if len(spectra) == 1:
             axes[1, index].text(0.5, 0.92, "one latent spectrum", transform=axes[1, index].transAxes,
                                 ha="center", fontsize=8, color=_GREY)  # fmt: skip
     _name_columns(axes, CLASSES, "wavelength [µm]")
-    axes[0, 0].set_ylabel("along $z_E$, 0 to 1\nreflectance", fontsize=9)
-    axes[1, 0].set_ylabel("along $v$, first to second\nreflectance", fontsize=9)
+    for axis in axes[0]:
+        axis.set_ylim(bottom=0.0)
+    axes[0, 0].set_ylabel("dark to light: $z_E$ from 0 to 1\nreflectance", fontsize=9)
+    axes[1, 0].set_ylabel("dark to light: $v_2$ from 0 to 1\nreflectance", fontsize=9)
     return figure
 
 

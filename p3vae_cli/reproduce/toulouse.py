@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,10 +57,16 @@ class Split:
     labelled_class: IntArray
     polygon: IntArray
     """(samples,)."""
+    place: IntArray
+    """Row and column in the image of the sample, (samples, 2)."""
     unlabelled: Float32Array
     """(pixels, bands)."""
+    tiles: tuple[Float32Array, ...]
+    """The images that unlabelled pixels come from, (rows, cols, bands), NaN where there is no data."""
     test: Float32Array
     test_class: IntArray
+    test_polygon: IntArray
+    test_place: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +86,13 @@ def read_split(path: Path, seed: int) -> Split:
         good = file["good_band"].astype(bool)
         spectra, label = file["spectra"], file["label"].astype(int) - 1
         place = np.stack([file["image"], file["row"], file["col"]], axis=1).astype(int)
-        tiles = [file[name].reshape(-1, spectra.shape[1]) for name in ("tile_asphalt", "tile_vegetation")]
+        tiles = [file[name] for name in ("tile_asphalt", "tile_vegetation")]
         direct, diffuse = [file[f"irradiance_{part}"][good] for part in ("direct", "diffuse")]
         bands = Bands.of(file["wavelength_um"][good].astype(np.float64) * 1000.0)
     polygon = _polygons(label, place)
     chosen = _training_polygons(label, polygon, rng)
     train, test = np.isin(polygon, chosen), ~np.isin(polygon, [*chosen, -1])
-    pool = np.concatenate(tiles)
+    pool = np.concatenate([tile.reshape(-1, spectra.shape[1]) for tile in tiles])
     pool = rng.permutation(pool[pool.max(axis=1) > 0])[:_UNLABELLED]
     reflectance = (spectra * _SCALE).astype(np.float32)
     return Split(
@@ -95,10 +101,36 @@ def read_split(path: Path, seed: int) -> Split:
         reflectance[train],
         label[train],
         polygon[train],
+        place[train, 1:],
         _smoothed(pool * _SCALE, good),
+        tuple(_tile(tile, good) for tile in tiles),
         reflectance[test],
         label[test],
+        polygon[test],
+        place[test, 1:],
     )
+
+
+class Chip(NamedTuple):
+    """A polygon as a small image."""
+
+    cube: Float32Array
+    """(rows, cols, bands), NaN outside the polygon."""
+    samples: IntArray
+    """Which sample stands at each pixel, (rows, cols); -1 outside."""
+
+
+def chips(spectra: Float32Array, polygon: IntArray, place: IntArray) -> list[Chip]:
+    """Samples (samples, bands) as images of their polygons."""
+    made = []
+    for name in np.unique(polygon):
+        mine = np.flatnonzero(polygon == name)
+        rows, cols = (place[mine] - place[mine].min(axis=0)).T
+        samples = np.full((rows.max() + 1, cols.max() + 1), -1)
+        samples[rows, cols] = mine
+        cube = np.where(samples[..., None] >= 0, spectra[samples], np.float32(np.nan))
+        made.append(Chip(cube, samples))
+    return made
 
 
 def relight(split: Split, copies: int, seed: int) -> Relit:
@@ -146,6 +178,11 @@ def _training_polygons(label: IntArray, polygon: IntArray, rng: np.random.Genera
                 chosen.append(int(names[position]))
                 reached += int(counts[position])
     return chosen
+
+
+def _tile(tile: FloatArray, good: npt.NDArray[np.bool_]) -> Float32Array:
+    cube = _smoothed(tile.reshape(-1, tile.shape[-1]) * _SCALE, good).reshape(tile.shape)
+    return np.where(tile.max(axis=-1, keepdims=True) > 0, cube, np.float32(np.nan))
 
 
 def _smoothed(spectra: FloatArray, good: npt.NDArray[np.bool_]) -> Float32Array:
