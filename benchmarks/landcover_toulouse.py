@@ -51,7 +51,7 @@ def main() -> None:
                     "split": seed,
                     "seconds": seconds,
                     "validation_f1": model.summary.average_f1,
-                    "noise": vars(model.noise),
+                    "brain": model.brain.notes(),
                     "test": scores(model, split["x_test"], split["y_test"], irradiance),
                     "relit": scores(model, relit, truth, irradiance, z),
                 }

@@ -76,12 +76,19 @@ class ExactBrain:
         return light if self.physics else np.ones_like(light)
 
     def notes(self) -> dict[str, Any]:
-        """Noise and misfit."""
-        return {"noise": asdict(self.noise), "unknown_misfit": self.unknown_misfit}
+        """Noise, misfit, and what kind of library it is."""
+        return {
+            "noise": asdict(self.noise),
+            "unknown_misfit": self.unknown_misfit,
+            "spectra_per_class": [len(rows) for rows in self.library.spectra],
+            "scattered": self.library.scatter is not None,
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Library and classifier."""
         found = {"library.surroundings": torch.as_tensor(self.library.surroundings)}
+        if self.library.scatter is not None:
+            found["library.scatter"] = torch.as_tensor(self.library.scatter)
         found |= {f"library.{k}": torch.as_tensor(rows) for k, rows in enumerate(self.library.spectra)}
         return found | {f"classifier.{name}": v for name, v in self.classifier.state_dict().items()}
 
@@ -94,9 +101,13 @@ class ExactBrain:
         """The brain that gave these notes and tensors."""
         classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
         classifier.load_state_dict(part(tensors, "classifier."))
-        spectra = tuple(tensors[f"library.{k}"].cpu().numpy() for k in range(len(frame.legend)))
+        library = {name: values.cpu().numpy() for name, values in part(tensors, "library.").items()}
         return cls(
-            Library(spectra, tensors["library.surroundings"].cpu().numpy()),
+            Library(
+                tuple(library[str(k)] for k in range(len(frame.legend))),
+                library["surroundings"],
+                library.get("scatter"),
+            ),
             NoiseModel(**card["noise"]),
             float(card["unknown_misfit"]),
             classifier.eval(),

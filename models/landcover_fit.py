@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import nnls
+from sklearn.covariance import ledoit_wolf
 
 from p3vae.models.landcover_types import TrainingSet, TrainingSettings
 from p3vae.models.library import anchored_spectra, explain, levelled_spectra, refined_spectra
@@ -25,9 +26,12 @@ _TOLERANCES = (
     {"smooth": 0.003, "sky": 0.1, "reflected": 0.02},
 )
 """Deviations to allow for, from none to the most forgiving."""
+_WORTH_OF_SCATTER = 0.01
+"""F1 on validation that a learned scatter must gain over a few exact spectra per class."""
 _PRICE_OF_FORGIVING = 0.001
 """F1 on validation that forgiving more may cost: it blurs classes that differ only smoothly."""
 _RELIT_COPIES = 3
+_LOWEST_FLOOR = 5e-4
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 50.0)
 _SURE = 0.95
 _USUAL_QUANTILE = 0.9
@@ -65,6 +69,8 @@ class Validation:
     unknown_misfit: float
     unfamiliar: float
     """Share of the pixels whose material no training polygon of their class shows."""
+    scattered: bool = False
+    """True when one spectrum per class and their scatter told classes best."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
@@ -92,11 +98,31 @@ def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: Train
     return Library(tuple(spectra), surroundings)
 
 
+def fit_scattered_library(data: TrainingSet, classes: int, optics: Optics) -> Library:
+    """One spectrum per class and how labelled pixels scatter about it.
+
+    For scenes where every pixel is a mixture of its own and few pure materials explain none. The covariance
+    of pixels divided by the root of their norm is shrunk by Ledoit and Wolf (2004).
+    """
+    spectra, residuals = [], []
+    for k in range(classes):
+        pixels = data.spectra[data.class_index == k].astype(np.float64)
+        root = np.sqrt(np.linalg.norm(pixels, axis=1, keepdims=True))
+        centre = (pixels / root).mean(0)
+        residuals.append(pixels / root - centre)
+        mean = centre[None] * root.mean()
+        spectra.append(levelled_spectra(mean, pixels, optics.light, optics.cos_zenith))
+    scatter = ledoit_wolf(np.concatenate(residuals), assume_centered=True)[0]
+    return Library(
+        tuple(spectra), np.concatenate([data.spectra, data.unlabelled]).mean(0, np.float64), scatter
+    )
+
+
 def validate(
     folds: Sequence[tuple[TrainingSet, TrainingSet]], classes: int, optics: Optics, settings: TrainingSettings
 ) -> Validation:
     """Choose the noise model on polygons kept aside, as they are and in other light."""
-    trials, residuals = [], []
+    trials, scattered_trials, residuals = [], [], []
     for fold in folds:
         library = fit_library(fold[0], classes, optics, settings)
         train, kept = (_thin(part, classes, settings.seed) for part in fold)
@@ -105,24 +131,39 @@ def validate(
         rng = np.random.default_rng(settings.seed)
         copies = [relit_copies(plain, kept.class_index, library, optics, rng) for _ in range(_RELIT_COPIES)]
         trials.append((library, kept.class_index, plain, np.concatenate(copies)))
+        other = fit_scattered_library(fold[0], classes, optics)
+        scattered_trials.append((other, *trials[-1][1:]))
     base = _white_noise(residuals, optics)
     flags = [_is_familiar(*trial[:3], base, optics) for trial in trials]
     familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
-    scored = []
-    for tolerance in _TOLERANCES:
-        noise = replace(base, **tolerance)
-        outcome = _Outcome.of(trials, noise, optics)
-        scored.append((outcome.where(familiar).score(classes), noise, outcome))
-    strict = scored[0][0]
-    _, noise, outcome = next(entry for entry in scored[::-1] if entry[0] >= strict - _PRICE_OF_FORGIVING)
-    known, plain_rows = outcome.where(familiar), outcome.plain
+
+    def trial(noise: NoiseModel, scattered: bool) -> _Trial:
+        outcome = _Outcome.of(scattered_trials if scattered else trials, noise, optics)
+        return _Trial(noise, scattered, outcome, outcome.where(familiar).score(classes))
+
+    tried = [trial(replace(base, **tolerance), False) for tolerance in _TOLERANCES]
+    best = next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
+    loose = trial(NoiseModel(floor=_LOWEST_FLOOR, relative=0.0, smooth=0.0), True)
+    if loose.score > best.score + _WORTH_OF_SCATTER:
+        best = loose
+    known, plain_rows = best.outcome.where(familiar), best.outcome.plain
     return Validation(
-        truth=outcome.truth[plain_rows],
-        predicted=outcome.evidence[plain_rows].argmax(1),
-        noise=replace(noise, temperature=known.temperature()),
-        unknown_misfit=float(np.quantile(known.misfit, _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
+        truth=best.outcome.truth[plain_rows],
+        predicted=best.outcome.evidence[plain_rows].argmax(1),
+        noise=replace(best.noise, temperature=known.temperature()),
+        scattered=best.scattered,
+        unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
         unfamiliar=float(1 - familiar.mean()),
     )
+
+
+class _Trial(NamedTuple):
+    """One noise model on the pixels kept aside."""
+
+    noise: NoiseModel
+    scattered: bool
+    outcome: _Outcome
+    score: float
 
 
 def _is_familiar(
@@ -225,7 +266,9 @@ def _white_noise(trials: Sequence[tuple[Library, IntArray, FloatArray]], optics:
     weight = 1.0 / np.asarray(values)
     solution, _ = nnls(np.asarray(rows) * weight[:, None], np.asarray(values) * weight)
     floor, relative = np.sqrt(solution)
-    return NoiseModel(floor=float(np.clip(floor, 5e-4, 0.02)), relative=float(np.clip(relative, 0.02, 0.2)))
+    return NoiseModel(
+        floor=float(np.clip(floor, _LOWEST_FLOOR, 0.02)), relative=float(np.clip(relative, 0.02, 0.2))
+    )
 
 
 def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: int) -> list[FloatArray]:

@@ -153,15 +153,16 @@ class LandCoverModel:
 
     def _chunks(self, spectra: FloatArray) -> tuple[npt.NDArray[np.bool_], Iterator[Tensor]]:
         """Which pixels can be used, and those in pieces; a made-up one if none can."""
-        values = np.asarray(spectra, dtype=np.float32)
+        values = np.ascontiguousarray(spectra, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != len(self.bands):
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
-        usable: npt.NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
-        usable &= np.sqrt(np.square(np.where(usable[:, None], values, 0)).mean(1)) > _DARKEST_RMS
+        # Finite only if every band is, and needs no copy of the spectra.
+        energy = np.einsum("ij,ij->i", values, values)
+        usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
         if not usable.any():
             return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
-        pieces = np.array_split(np.flatnonzero(usable), -(-int(usable.sum()) // _CHUNK))
-        return usable, (torch.from_numpy(values[rows]).to(self.device) for rows in pieces)
+        kept = torch.from_numpy(values if usable.all() else values[usable])
+        return usable, (piece.to(self.device) for piece in torch.split(kept, _CHUNK))
 
 
 def _joined(parts: tuple[Tensor | None, ...] | list[Tensor | None]) -> Any:

@@ -68,6 +68,9 @@ class Library:
     """Per class, (spectra of the class, bands) [reflectance]."""
     surroundings: FloatArray
     """Mean reflectance of the scene, (bands,): the colour of light sent by neighbours."""
+    scatter: FloatArray | None = None
+    """Covariance of pixels about their class's spectrum, both divided by the root of their norm
+    [reflectance], (bands, bands); None where white noise and the tolerances say all."""
 
 
 class PixelPosterior(NamedTuple):
@@ -91,15 +94,26 @@ class _ClassTables(NamedTuple):
     """((K + nuisances) * nodes, columns): whitened full-face coordinates, then nuisance coordinates."""
     moments: Tensor
     """(K * nodes, columns): Φᵀ Σ⁻¹ x."""
-    solutions: Tensor
-    """(members of all faces * nodes, columns): coefficients of every face, face after face."""
     faces: tuple[tuple[int, ...], ...]
+    solutions: tuple[Tensor, ...]
+    """(members * nodes, columns) of every face: its coefficients."""
     sum_variance: Tensor
     """Variance of the sum of coefficients, (faces, nodes, 1)."""
     log_det: Tensor
     """log |Σ|, (nodes, 1)."""
-    white: float
-    """White variance of the unit-norm spectrum."""
+
+
+class _Level(NamedTuple):
+    """All classes at one brightness."""
+
+    whitening: Tensor | None
+    """(bands, bands): makes the residual of a unit-norm spectrum white; None where it is already."""
+    energy: float
+    """Whitened square of any unit-norm spectrum, where `whitening` is None."""
+    projection: Tensor
+    """(columns of all classes, bands): from the spectrum to whitened coordinates."""
+    widths: list[int]
+    classes: list[_ClassTables]
 
 
 def smooth_basis(wavelength: FloatArray, terms: int = SMOOTH_TERMS) -> FloatArray:
@@ -131,76 +145,96 @@ class PosteriorSolver:
         self._fine_cos, self._fine_sin = (self._tensor(f(fine)[:, None]) for f in (np.cos, np.sin))
         self._cos, self._sin = (self._tensor(f(self.angles)[:, None]) for f in (np.cos, np.sin))
         self._log_levels = self._tensor(np.log(_LEVELS))
-        self._columns = [np.linalg.qr(self._raw_columns(spectra))[0] for spectra in library.spectra]
-        self._projection = self._tensor(np.concatenate(self._columns, axis=1).T)
-        self._widths = [basis.shape[1] for basis in self._columns]
-        self._tables: dict[tuple[int, int], _ClassTables] = {}
+        self._scatter = None if library.scatter is None else np.linalg.eigh(library.scatter)
+        self._levels: dict[int, _Level] = {}
 
     @property
     def classes(self) -> int:
         """Number of classes."""
-        return len(self._columns)
+        return len(self.library.spectra)
 
     def _tensor(self, values: FloatArray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float32, device=self._device)
 
+    def _level(self, index: int) -> _Level:
+        if index not in self._levels:
+            self._levels[index] = self._build_level(float(_LEVELS[index]))
+        return self._levels[index]
+
+    def _build_level(self, norm: float) -> _Level:
+        bands = self._light.shape[1]
+        white = (self.noise.floor / norm) ** 2 + self.noise.relative**2 / bands
+        if self._scatter is None:
+            variance, whitening = np.full(bands, white), np.eye(bands) / np.sqrt(white)
+        else:
+            variance = white + np.maximum(self._scatter[0], 0) / norm
+            whitening = (self._scatter[1] / np.sqrt(variance)).T
+        built = [
+            self._build_class(spectra, whitening, norm, float(np.log(variance).sum()))
+            for spectra in self.library.spectra
+        ]
+        return _Level(
+            None if self._scatter is None else self._tensor(whitening),
+            1.0 / white,
+            self._tensor(np.concatenate([basis.T @ whitening for basis, _ in built])),
+            [basis.shape[1] for basis, _ in built],
+            [tables for _, tables in built],
+        )
+
     def _raw_columns(self, spectra: FloatArray) -> FloatArray:
         """Everything a spectrum of the class can be made of at any θ, (bands, columns)."""
         mean = spectra.mean(0)
-        lit = [light * row for light in self._light for row in spectra]
-        deviations = [light * mean * term for light in self._light for term in self._smooth.T]
-        return np.stack([*lit, *deviations, mean * self.library.surroundings], axis=1)
-
-    def _class_tables(self, index: int, level: int) -> _ClassTables:
-        if (index, level) not in self._tables:
-            self._tables[index, level] = self._build_tables(index, float(_LEVELS[level]))
-        return self._tables[index, level]
+        columns = [light * row for light in self._light for row in spectra]
+        if self.noise.smooth or self.noise.sky:
+            columns += [light * mean * term for light in self._light for term in self._smooth.T]
+        if self.noise.reflected:
+            columns.append(mean * self.library.surroundings)
+        return np.stack(columns, axis=1)
 
     def _nuisances(self, spectra: FloatArray, light: FloatArray, norm: float) -> FloatArray:
         """Deviation columns of the unit-norm spectrum, scaled to unit prior variance, (bands, nuisances)."""
-        mean = spectra.mean(0)
-        skylight = light[1] * mean * self.noise.sky
-        signal = (light[0] + light[1]) * mean
-        damping = 1.0 / np.sqrt(1.0 + np.arange(self._smooth.shape[1]))
-        varying = (signal * self.noise.smooth + skylight) / np.linalg.norm(signal)
-        smooth = self._smooth * varying[:, None] * damping
-        neighbours = mean * self.library.surroundings * (self.noise.reflected / norm)
-        return np.concatenate([smooth, neighbours[:, None]], axis=1)
+        mean, parts = spectra.mean(0), []
+        if self.noise.smooth or self.noise.sky:
+            signal = (light[0] + light[1]) * mean
+            varying = (signal * self.noise.smooth + light[1] * mean * self.noise.sky) / np.linalg.norm(signal)
+            damping = 1.0 / np.sqrt(1.0 + np.arange(self._smooth.shape[1]))
+            parts.append(self._smooth * varying[:, None] * damping)
+        if self.noise.reflected:
+            parts.append((mean * self.library.surroundings * (self.noise.reflected / norm))[:, None])
+        return np.concatenate(parts, axis=1) if parts else np.zeros((len(mean), 0))
 
-    def _build_tables(self, index: int, norm: float) -> _ClassTables:
-        spectra, basis = self.library.spectra[index], self._columns[index]
-        size, bands = spectra.shape
-        white = (self.noise.floor / norm) ** 2 + self.noise.relative**2 / bands
+    def _build_class(
+        self, spectra: FloatArray, whitening: FloatArray, norm: float, log_det: float
+    ) -> tuple[FloatArray, _ClassTables]:
+        """An orthonormal basis (bands, columns) of all that is whitened, and the tables for it."""
+        basis = np.linalg.qr(whitening @ self._raw_columns(spectra))[0]
+        size, columns = len(spectra), basis.shape[1]
         faces = [f for count in range(1, size + 1) for f in itertools.combinations(range(size), count)]
-        bound, moments, solutions, variances, log_det = [], [], [], [], []
+        bound, moments, solutions, variances, log_dets = [], [], [], [], []
         for angle in self.angles:
             parts = self._light * np.array([[np.cos(angle)], [np.sin(angle)]])
-            lit = (parts.sum(0) * spectra).T
-            odd = self._nuisances(spectra, parts, norm)
-            inner = np.eye(odd.shape[1]) + odd.T @ odd / white
-            whitened = (lit - odd @ np.linalg.solve(inner, odd.T @ lit) / white) / white
-            gram = lit.T @ whitened
+            lit = basis.T @ whitening @ (parts.sum(0) * spectra).T
+            odd = basis.T @ whitening @ self._nuisances(spectra, parts, norm)
+            inner = np.eye(odd.shape[1]) + odd.T @ odd
+            moment = (lit - odd @ np.linalg.solve(inner, odd.T @ lit)).T
+            gram = moment @ lit
             gram += 1e-9 * np.eye(size) * np.trace(gram) / size
-            moment = whitened.T @ basis
-            full = np.linalg.solve(np.linalg.cholesky(gram), moment)
-            nuisance = np.linalg.solve(np.linalg.cholesky(inner), odd.T @ basis) / white
             inverses = [np.linalg.inv(gram[np.ix_(face, face)]) for face in faces]
-            bound.append(np.concatenate([full, nuisance]))
+            full = np.linalg.solve(np.linalg.cholesky(gram), moment)
+            bound.append(np.concatenate([full, np.linalg.solve(np.linalg.cholesky(inner), odd.T)]))
             moments.append(moment)
-            solutions.append(
-                np.concatenate([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
-            )
+            solutions.append([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
             variances.append([inv.sum() for inv in inverses])
-            log_det.append([bands * np.log(white) + np.linalg.slogdet(inner)[1]])
-        columns = basis.shape[1]
-        return _ClassTables(
+            log_dets.append([log_det + np.linalg.slogdet(inner)[1]])
+        return basis, _ClassTables(
             bound=self._tensor(np.stack(bound, 1).reshape(-1, columns)),
             moments=self._tensor(np.stack(moments, 1).reshape(-1, columns)),
-            solutions=self._tensor(np.stack(solutions, 1).reshape(-1, columns)),
             faces=tuple(faces),
+            solutions=tuple(
+                self._tensor(np.stack(face, 1).reshape(-1, columns)) for face in zip(*solutions, strict=True)
+            ),
             sum_variance=self._tensor(np.asarray(variances).T[..., None]),
-            log_det=self._tensor(np.asarray(log_det)),
-            white=white,
+            log_det=self._tensor(np.asarray(log_dets)),
         )
 
     def solve(self, spectra: Tensor) -> PixelPosterior:
@@ -213,23 +247,26 @@ class PosteriorSolver:
         level = (norm.log()[:, None] - self._log_levels).abs().argmin(1)
         groups = [(level == value).nonzero().squeeze(1) for value in range(len(_LEVELS))]
         groups = [rows for rows in groups if len(rows)]
-        padded = [_padded(rows) for rows in groups]
-        order, sizes = torch.cat(padded), [len(rows) for rows in padded]
-        projected = self._projection @ spectra[order].T / norm[order]
         parts = []
-        for rows, columns, norms in zip(
-            groups, torch.split(projected, sizes, 1), torch.split(norm[order], sizes), strict=True
-        ):
-            found = self._solve_level(columns, norms, int(level[rows[0]]))
+        for rows in groups:
+            lanes = _padded(rows)
+            unit = (spectra[lanes] / norm[lanes, None]).T
+            found = self._solve_level(unit, norm[lanes], self._level(int(level[rows[0]])))
             parts.append([values[: len(rows)] for values in found])
         back = torch.cat(groups).argsort()
         return PixelPosterior(*(torch.cat(values)[back] for values in zip(*parts, strict=True)))
 
-    def _solve_level(self, projected: Tensor, norm: Tensor, level: int) -> PixelPosterior:
-        """Solve pixels of about one brightness: the best-bounded class first, then all that may beat it."""
-        views = torch.split(projected, self._widths)
-        tables = [self._class_tables(k, level) for k in range(self.classes)]
-        residuals = [_free_residual(view, table) for view, table in zip(views, tables, strict=True)]
+    def _solve_level(self, unit: Tensor, norm: Tensor, level: _Level) -> PixelPosterior:
+        """Solve pixels of about one brightness: the best-bounded class first, then all that may beat it.
+
+        `unit` holds their spectra at unit norm, (bands, pixels).
+        """
+        tables = level.classes
+        views = torch.split(level.projection @ unit, level.widths)
+        energy = torch.full_like(norm, level.energy)
+        if level.whitening is not None:
+            energy = (level.whitening @ unit).square().sum(0)
+        residuals = [_free_residual(view, energy, table) for view, table in zip(views, tables, strict=True)]
         ceiling = torch.stack(
             [
                 self._weight(chi, table.log_det).amax(0)
@@ -263,16 +300,14 @@ class PosteriorSolver:
         """Log evidence (pixels,) and mean z, mean z², mean w, best residual (4, pixels) of one class."""
         pixels = projected.shape[1]
         moments = (table.moments @ projected).view(-1, _NODES, pixels)
-        solutions = iter((table.solutions @ projected).view(-1, _NODES, pixels))
         gain, total, variance = torch.zeros_like(chi0), torch.zeros_like(chi0), torch.zeros_like(chi0)
-        for face, spread in zip(table.faces, table.sum_variance, strict=True):
-            amount = lowest = next(solutions)
-            energy = amount * moments[face[0]]
-            for member in face[1:]:
-                u = next(solutions)
-                energy = torch.addcmul(energy, u, moments[member])
-                amount, lowest = amount + u, torch.minimum(lowest, u)
-            better = (energy > gain) & (lowest >= 0)
+        for face, solution, spread in zip(table.faces, table.solutions, table.sum_variance, strict=True):
+            u = (solution @ projected).view(-1, _NODES, pixels)
+            energy = u[0] * moments[face[0]]
+            for own, member in enumerate(face[1:], start=1):
+                energy = torch.addcmul(energy, u[own], moments[member])
+            amount = u.sum(0) if len(face) > 1 else u[0]
+            better = (energy > gain) & (u.amin(0) >= 0)
             gain = torch.where(better, energy, gain)
             total = torch.where(better, amount, total)
             variance = torch.where(better, spread, variance)
@@ -316,11 +351,11 @@ def _padded(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows[-1:].expand(-len(rows) % _LANES)])
 
 
-def _free_residual(projected: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
+def _free_residual(projected: Tensor, energy: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
     """Squared residuals (nodes, pixels): with free coefficients (a lower bound), and with none."""
     coordinates = (table.bound @ projected).square_().view(-1, _NODES, projected.shape[1])
     size = len(table.faces[-1])
-    nothing = 1.0 / table.white - coordinates[size:].sum(0)
+    nothing = energy - coordinates[size:].sum(0)
     return nothing - coordinates[:size].sum(0), nothing
 
 

@@ -135,19 +135,20 @@ class _Predictor:
         """The valid pixels of a tile, in their order; in parts, one per core, so that copies stay small."""
         if self._model.halo:
             return self._predict_whole(tile)
-        row, col = np.nonzero(tile.valid)
-        size = min(_MOST_AT_ONCE, -(-len(row) // self._workers))
+        spectra = tile.values.reshape(-1, tile.values.shape[-1])
+        if not tile.valid.all():
+            spectra = spectra[tile.valid.ravel()]
+        size = min(_MOST_AT_ONCE, -(-len(spectra) // self._workers))
 
         def predict(start: int) -> Prediction:
-            part = slice(start, start + size)
             return self._model.predict(
-                self._adapter(tile.values[row[part], col[part]]),
+                self._adapter(spectra[start : start + size]),
                 self._irradiance,
                 method=self._options.method,
                 want_probabilities=self._options.probabilities,
             )
 
-        return _joined(list(self._cores.map(predict, range(0, len(row), size))))
+        return _joined(list(self._cores.map(predict, range(0, len(spectra), size))))
 
     def _predict_whole(self, tile: SpectraTile) -> Prediction:
         """For a model that looks at neighbours."""
