@@ -365,4 +365,6 @@ def _mix(evidence: Tensor, moments: Tensor, level: float, bands: int) -> PixelPo
     mean, square, sky = (moments[:3] * probability).sum(1)
     variance = (square - mean.square()).clamp(min=0) + (level * mean).square() + 1e-8
     best = moments[3].gather(0, evidence.argmax(0, keepdim=True)).squeeze(0)
-    return PixelPosterior(evidence.T, mean, variance.sqrt(), sky, best / bands)
+    # More than full sun is a material brighter than the library's, under as much less of both lights.
+    excess = mean.clamp(min=_BRIGHTEST_SUN)
+    return PixelPosterior(evidence.T, mean / excess, variance.sqrt(), sky / excess, best / bands)

@@ -230,3 +230,32 @@ def test_damaged_files_are_refused(model, tmp_path, damage, message):
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(ModelFormatError, match="no such"):
         load_model(tmp_path / "none.p3vae")
+
+
+def mixed_pixels(irradiance, count: int, seed: int):
+    """Half of every pixel is its class, the other half a blend of what lies about, as in coarse pixels."""
+    rng = np.random.default_rng(seed)
+    about = np.random.default_rng(99).uniform(0.02, 0.6, (7, len(BANDS)))
+    truth = rng.integers(0, 3, count)
+    reflectance = 0.5 * materials()[truth] + 0.5 * rng.dirichlet(np.full(7, 0.7), count) @ about
+    light = COS0 * irradiance.direct_ratio + irradiance.diffuse_ratio
+    spectra = light * reflectance + 0.001 * rng.standard_normal((count, len(BANDS)))
+    return spectra.astype(np.float32), truth
+
+
+def test_scatter_is_learned_where_every_pixel_is_a_mixture(irradiance, tmp_path):
+    spectra, truth = mixed_pixels(irradiance, 600, 5)
+    data = TrainingSet(spectra, truth, np.arange(600) // 20 * 3 + truth, spectra[:0])
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, QUICK)
+    assert model.brain.notes()["scattered"]
+    test, answer = mixed_pixels(irradiance, 600, 6)
+    found = model.predict(test, irradiance)
+    assert np.mean(found.class_id == np.array(LEGEND.ids)[answer]) > 0.95
+    assert np.mean(found.misfit > 1) < 0.02
+    save_model(tmp_path / "mixed.p3vae", model)
+    again = load_model(tmp_path / "mixed.p3vae").predict(test, irradiance)
+    np.testing.assert_array_equal(again.confidence, found.confidence)
+
+
+def test_pure_materials_need_no_scatter(model):
+    assert not model.brain.notes()["scattered"]

@@ -1,5 +1,7 @@
 """The exact posterior against brute force, and its invariants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -48,25 +50,33 @@ def test_finds_class_and_light_of_spectra_it_can_make(library):
     np.testing.assert_allclose(found.sky, [case[2] for case in cases], atol=0.12)
 
 
-def test_agrees_with_brute_force_on_a_dense_grid(library):
+def random_scatter() -> np.ndarray:
+    rough = 0.01 * np.random.default_rng(3).standard_normal((BANDS, BANDS))
+    return rough @ rough.T
+
+
+@pytest.mark.parametrize("scatter", [None, random_scatter()], ids=["white", "scattered"])
+def test_agrees_with_brute_force_on_a_dense_grid(library, scatter):
     """Profile over the mixing by NNLS on 2000 angles, priors as documented, integrated by summation."""
     floor, relative, level = 0.002, 0.05, 0.07
+    library = replace(library, scatter=scatter)
     rng = np.random.default_rng(1)
     x = seen(library, 1, 0.55, 0.7, [0.4, 0.0, 0.6]) * (1 + 0.05 * rng.standard_normal(BANDS))
+    # The noise is that of the nearest tabulated brightness.
+    norms = np.geomspace(0.03, 30.0, 11)
+    norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
+    covariance = ((floor / norm) ** 2 + relative**2 / BANDS) * np.eye(BANDS)
+    covariance += 0.0 if scatter is None else scatter / norm
+    whiten = np.linalg.inv(np.linalg.cholesky(covariance)) / np.linalg.norm(x)
     angles = np.radians(np.linspace(6.0, 90.0, 2001))
     mean, square, mass = 0.0, 0.0, np.zeros(3)
     for index, spectra in enumerate(library.spectra):
         for angle in angles:
             lit = ((np.cos(angle) * DIRECT + np.sin(angle) * DIFFUSE) * spectra).T
-            u, residual = nnls(lit, x)
+            u, residual = nnls(whiten @ lit, whiten @ x)
             z, w = u.sum() * np.cos(angle), u.sum() * np.sin(angle)
-            # The noise is that of the nearest tabulated brightness.
-            norms = np.geomspace(0.03, 30.0, 11)
-            norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
-            variance = (floor / norm) ** 2 + relative**2 / BANDS
-            chi = (residual / np.linalg.norm(x)) ** 2 / variance
             prior = max(z - 1, 0) ** 2 / level**2 + (max(w - 1.05, 0) ** 2 + max(0.2 - w, 0) ** 2) / 0.1**2
-            density = np.exp(-0.5 * (chi + prior) + np.log(u.sum()))
+            density = np.exp(-0.5 * (residual**2 + prior) + np.log(u.sum()))
             mass[index] += density
             mean += density * z
             square += density * z**2
@@ -113,3 +123,10 @@ def test_forgiving_noise_is_less_sure(library):
     strict = solver(library, smooth=0.0).solve(spectra).misfit
     forgiving = solver(library, smooth=0.1, sky=0.2, reflected=0.1).solve(spectra).misfit
     assert (forgiving < strict).float().mean() > 0.95
+
+
+def test_direct_light_never_exceeds_full_sun(library):
+    """A material brighter than the library's is no reason for more than all of the sun."""
+    bright = 1.6 * seen(library, 2, 1.0, 1.0, [1.0])
+    found = solver(library).solve(torch.as_tensor(bright[None]).float())
+    assert 0.9 < float(found.sun[0]) <= 1.0
