@@ -30,8 +30,8 @@ from p3vae.models.patches import (
 from p3vae.models.posterior import NoiseModel
 from p3vae.models.training import Optimisation, train
 
-DESCENT = Optimisation(100, learning_rate=2e-3, keep_best=True)
-_BATCH = 8
+DESCENT = Optimisation(60, learning_rate=2e-3, warmup_steps=10, keep_best=True)
+_BATCH = 4
 """Patches of one step."""
 _UNUSUAL = 0.99
 """Pixels rebuilt worse than this share of the validation pixels count as unknown."""
