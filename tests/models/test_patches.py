@@ -63,6 +63,7 @@ def test_images_in_memory_are_learned_and_mapped():
     found = model.predict_image(cube, light)
     valid = np.isfinite(cube).all(-1)
     assert (found.class_id.reshape(truth.shape)[~valid] == 0).all()
+    assert not model.predict_image(np.full_like(cube, np.nan), light).class_id.any()
     unseen = valid & (labels < 0)
     assert (found.class_id.reshape(truth.shape) - 1 == truth)[unseen].mean() > 0.9
 
