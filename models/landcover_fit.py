@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import nnls
+from scipy.stats import median_abs_deviation
 from sklearn.covariance import ledoit_wolf
 
 from p3vae.models.landcover_types import TrainingSet, TrainingSettings
@@ -133,7 +134,7 @@ def validate(
         trials.append((library, kept.class_index, plain, np.concatenate(copies)))
         other = fit_scattered_library(fold[0], classes, optics)
         scattered_trials.append((other, *trials[-1][1:]))
-    base = _white_noise(residuals, optics)
+    base = replace(_white_noise(residuals, optics), level=_level_uncertainty(folds[0]))
     flags = [_is_familiar(*trial[:3], base, optics) for trial in trials]
     familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
 
@@ -143,7 +144,7 @@ def validate(
 
     tried = [trial(replace(base, **tolerance), False) for tolerance in _TOLERANCES]
     best = next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
-    loose = trial(NoiseModel(floor=_LOWEST_FLOOR, relative=0.0, smooth=0.0), True)
+    loose = trial(NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level), True)
     if loose.score > best.score + _WORTH_OF_SCATTER:
         best = loose
     known, plain_rows = best.outcome.where(familiar), best.outcome.plain
@@ -269,6 +270,19 @@ def _white_noise(trials: Sequence[tuple[Library, IntArray, FloatArray]], optics:
     return NoiseModel(
         floor=float(np.clip(floor, _LOWEST_FLOOR, 0.02)), relative=float(np.clip(relative, 0.02, 0.2))
     )
+
+
+def _level_uncertainty(parts: Sequence[TrainingSet]) -> float:
+    """How well a pixel's brightness tells its light: the slope of labels is unknown, and ground has texture.
+
+    Brightness varies within a polygon, which mostly lies on one slope, by texture alone.
+    """
+    spread = []
+    for part in parts:
+        brightness = np.log(np.linalg.norm(part.spectra, axis=1))
+        polygons = [brightness[part.group == group] for group in np.unique(part.group)]
+        spread += [float(median_abs_deviation(own, scale="normal")) for own in polygons if len(own) >= 5]
+    return float(np.hypot(NoiseModel.level, np.median(spread) if spread else 0.0))
 
 
 def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: int) -> list[FloatArray]:
