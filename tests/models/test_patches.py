@@ -58,7 +58,7 @@ def test_images_in_memory_are_learned_and_mapped():
     assert len(np.unique(data.group)) > 20
     np.testing.assert_array_equal(data.patches.images[tuple(data.patches.place.T)], data.spectra)
     light = clear_sky_irradiance(BANDS, 30.0)
-    settings = TrainingSettings(model="fg-unet", epochs=40)
+    settings = TrainingSettings(model="fg-unet", epochs=25)
     model = train_land_cover(data, BANDS, light, LEGEND, settings)
     found = model.predict_image(cube, light)
     valid = np.isfinite(cube).all(-1)
