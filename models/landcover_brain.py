@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
@@ -103,11 +103,12 @@ class ImageBrain(Brain, Protocol):
     def halo(self) -> int:
         """How far it looks [pixels]."""
 
-    def judge_image(self, spectra: Tensor, mask: Tensor, origin: tuple[int, int]) -> Judgement:
-        """Classes of the spectra (pixels, bands) that lie where `mask` (rows, cols) is True, in its order.
+    def judge_image(self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]) -> Judgement:
+        """Classes of the spectra that lie where `mask` (rows, cols) is True, in its order.
 
-        `origin` is the row and column in its scene of the mask's first pixel. Pixels at least `halo` from
-        those edges of the mask that lie inside the scene are judged as in the whole scene.
+        They come in pieces, (pixels, bands) each. `origin` is the row and column in its scene of the mask's
+        first pixel. Pixels at least `halo` from those edges of the mask that lie inside the scene are judged
+        as in the whole scene.
         """
 
 

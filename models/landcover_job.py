@@ -89,23 +89,29 @@ class Job:
 
 
 def validation_folds(
-    data: TrainingSet, legend: ClassLegend, settings: TrainingSettings
+    data: TrainingSet, legend: ClassLegend, settings: TrainingSettings, enough_polygons: int = 2
 ) -> tuple[list[npt.NDArray[np.bool_]], list[str]]:
-    """Samples kept aside in each fold, whole polygons where a class has several, and warnings."""
+    """Samples kept aside in each fold, whole polygons where a class has enough of them, and warnings."""
     rng = np.random.default_rng(settings.seed)
     folds = [np.zeros(len(data.spectra), dtype=np.bool_) for _ in range(_FOLDS)]
     warnings = []
     for index, name in enumerate(legend.names):
         mine = np.flatnonzero(data.class_index == index)
         groups = rng.permutation(np.unique(data.group[mine]))
-        if len(groups) < 2:
-            if len(mine) < _FEWEST_TO_SHARE:
+        if len(groups) < enough_polygons:
+            polygons = [mine[data.group[mine] == group] for group in groups]
+            polygons = [rows for rows in polygons if len(rows) >= _FEWEST_TO_SHARE]
+            if not polygons:
                 warnings.append(f"{name}: too few pixels to keep any aside, so it is not validated")
                 continue
-            warnings.append(f"{name}: only one polygon, so its validation pixels come from that polygon")
-            blocks = np.array_split(mine, 8)
-            for number, fold in enumerate(folds):
-                fold[np.concatenate(blocks[2 * number : 2 * number + 2])] = True
+            few = "one polygon" if len(groups) == 1 else f"{len(groups)} polygons"
+            warnings.append(
+                f"{name}: only {few}, so its validation pixels come from polygons it learned from"
+            )
+            for rows in polygons:
+                blocks = np.array_split(rows, 8)
+                for number, fold in enumerate(folds):
+                    fold[np.concatenate(blocks[2 * number : 2 * number + 2])] = True
             continue
         share = min(max(1, round(settings.validation_fraction * len(groups))), len(groups) // 2)
         for number, fold in enumerate(folds):

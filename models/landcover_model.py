@@ -99,11 +99,11 @@ class LandCoverModel:
         if not isinstance(self.brain, ImageBrain):
             return self.predict(spectra, irradiance, method=method, want_probabilities=want_probabilities)
         usable, chunks = self._chunks(spectra)
-        mask = torch.from_numpy(usable.reshape(image.shape[:2])).to(self.device)
+        mask = usable.reshape(image.shape[:2]).copy()
         if not usable.any():
-            mask[0, 0] = True
+            mask[0, 0] = True  # the place of the made-up one
         with torch.inference_mode():
-            found = self.brain.judge_image(torch.cat(list(chunks)), mask, origin)
+            found = self.brain.judge_image(list(chunks), torch.from_numpy(mask).to(self.device), origin)
         return self._prediction(found, usable, want_probabilities)
 
     def _prediction(

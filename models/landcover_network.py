@@ -75,6 +75,7 @@ class NetworkBrain(StoredNetwork):
     descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
     weight_decay: ClassVar[Mapping[str, float]] = {}
     """L2 penalty by the first part of parameter names."""
+    classifier: nn.Module
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)

@@ -29,12 +29,20 @@ class PublishedP3VAE(SemiSupervisedVAE):
         self.features = SpectralFeatures(bands)
         self.mixing_encoder = ClassConditioned(self.features.width, self.classes, (256, 256), mixtures)
         self.decoder = LatentSpectra(self.classes, bands, mixtures)
+        # A relu that begins as zero for every spectrum never learns: published runs with such a start failed.
+        self.light_encoder.start_at(1.0)
+        self.mixing_encoder.start_at(1.0)
 
-    def encode(self, x: Tensor, y: Tensor) -> LightAndMixing:
+    def embed(self, x: Tensor) -> Tensor:
+        """The spectra for z, their convolutions for v."""
+        return torch.cat([x, self.features(x)], 1)
+
+    def encode(self, embedded: Tensor, y: Tensor) -> LightAndMixing:
         """Concentrations of z and v."""
-        light = _LIGHT_FLOOR + self.light_encoder(x, y).relu()
-        mixing = _MIXING_FLOOR + self.mixing_encoder(self.features(x), y).relu()
-        return LightAndMixing(light, mixing, irradiance_prior(self.cos_zenith, x))
+        width = self.features.width
+        light = _LIGHT_FLOOR + self.light_encoder(embedded[:, :-width], y).relu()
+        mixing = _MIXING_FLOOR + self.mixing_encoder(embedded[:, -width:], y).relu()
+        return LightAndMixing(light, mixing, irradiance_prior(self.cos_zenith, embedded))
 
     def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:
         """The latent spectra of each class, mixed by v and lit by z."""

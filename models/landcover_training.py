@@ -13,6 +13,7 @@ from torch import Tensor
 
 from p3vae.models.baselines.fg_unet_brain import FGUNet
 from p3vae.models.baselines.fg_unet_training import train_fg_unet
+from p3vae.models.baselines.random_forest import RandomForest
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
 from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
@@ -28,7 +29,7 @@ from p3vae.models.landcover_job import (
     with_restarts,
 )
 from p3vae.models.landcover_model import LandCoverModel
-from p3vae.models.landcover_network import Batch, NetworkBrain
+from p3vae.models.landcover_network import Batch, NetworkBrain, StoredNetwork
 from p3vae.models.landcover_teacher import Teacher
 from p3vae.models.landcover_types import (
     ClassLegend,
@@ -39,6 +40,7 @@ from p3vae.models.landcover_types import (
     TrainingState,
     TrainingSummary,
 )
+from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
 from p3vae.models.posterior import NoiseModel
 from p3vae.models.training import Losses, Optimisation, train
@@ -50,6 +52,8 @@ Examples = tuple[Tensor, Tensor]
 
 _DEFAULT_EPOCHS = 20
 _STEPS = 30
+_ENOUGH_POLYGONS = 4
+"""A network never sees what is kept aside; with fewer polygons that might be all there is of a material."""
 
 
 def train_land_cover(
@@ -76,7 +80,8 @@ def train_land_cover(
     if resume_from is not None and dict(resume_from.notes) != notes:
         raise TrainingError("the checkpoint belongs to a training with other data or settings")
     run = Run(on_epoch, resume_from, save_state, notes)
-    folds, warnings = validation_folds(data, legend, settings)
+    enough = _ENOUGH_POLYGONS if issubclass(brain_type(settings), StoredNetwork) else 2
+    folds, warnings = validation_folds(data, legend, settings, enough)
     job = Job(data, bands, irradiance, legend, settings, folds, run)
     brain, summary = _recipe(job)(job)
     return LandCoverModel(
@@ -105,6 +110,8 @@ def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:
         return _train_exact
     if issubclass(kind, NetworkBrain):
         return partial(_train_network, kind)
+    if kind is RandomForest:
+        return _grow_forest
     if kind is FGUNet:
         return train_fg_unet
     raise TrainingError(f"{job.settings.model} cannot be trained")
@@ -194,6 +201,18 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
         logits = net.judge(kept_x, job.irradiance, net.methods[0]).logits
     outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
     return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
+
+
+def _grow_forest(job: Job) -> tuple[RandomForest, TrainingSummary]:
+    """Scores from a forest that never saw the polygons kept aside; the one that is kept saw all."""
+    classes, kept = len(job.legend), job.part(job.folds[0])
+    trial = RandomForest.grown(job.part(~job.folds[0]), classes, job.settings.seed)
+    predicted = trial.probabilities(torch.from_numpy(kept.spectra)).argmax(1).numpy()
+    f1 = average_f1(kept.class_index, predicted, classes)
+    if job.run.on_epoch is not None:
+        job.run.on_epoch(EpochReport(1, 1, {}, f1))
+    outcome = Validation(kept.class_index, predicted, NoiseModel(), 1.0, unfamiliar=0.0)
+    return RandomForest.grown(job.data, classes, job.settings.seed), summarise(job, 1, 0, outcome, f1)
 
 
 def _batches(data: TrainingSet, size: int, epoch: int, generator: torch.Generator) -> Iterator[Batch]:

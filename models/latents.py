@@ -53,7 +53,8 @@ class LightAndMixing:
     """p(z); p(v) is uniform on the simplex."""
 
     def _q(self) -> tuple[Beta, Dirichlet]:
-        return Beta(self.light[..., 0], self.light[..., 1]), Dirichlet(self.mixing)
+        z = Beta(self.light[..., 0], self.light[..., 1], validate_args=False)
+        return z, Dirichlet(self.mixing, validate_args=False)
 
     def rsample(self) -> Tensor:
         """A draw of both."""
@@ -68,7 +69,9 @@ class LightAndMixing:
     def kl(self) -> Tensor:
         """Sum of the two divergences."""
         q_z, q_v = self._q()
-        return beta_kl(q_z, self.prior) + dirichlet_kl(q_v, Dirichlet(torch.ones_like(self.mixing)))
+        return beta_kl(q_z, self.prior) + dirichlet_kl(
+            q_v, Dirichlet(torch.ones_like(self.mixing), validate_args=False)
+        )
 
     def at(self, uniform: Tensor) -> Tensor:
         """A draw by the inverse distribution functions of Beta and Gamma."""

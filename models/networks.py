@@ -12,6 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def dense(*widths: int) -> nn.Sequential:
+    """Linear layers of the given widths with ReLU between them."""
+    layers: list[nn.Module] = [nn.Linear(widths[0], widths[1])]
+    for width_in, width_out in itertools.pairwise(widths[1:]):
+        layers += [nn.ReLU(), nn.Linear(width_in, width_out)]
+    return nn.Sequential(*layers)
+
+
 class SpectralClassifier(nn.Module):
     """q(y|x) of the default model: shape of the spectrum and log level, two hidden layers."""
 
@@ -47,18 +55,57 @@ class SpectralClassifier(nn.Module):
         return torch.cat([spectra / rms, rms.log()], 1)
 
 
+class SegmentFilters(nn.Module):
+    """One 1-D convolution per run of contiguous bands, each with its own kernel of a fifth of the run.
+
+    All runs together are one product with a banded matrix: a dozen small convolutions would cost far more.
+    """
+
+    place: Tensor
+    run: Tensor
+
+    def __init__(self, segments: tuple[int, ...]) -> None:
+        super().__init__()
+        kernels = [max(1, n // 5) | 1 for n in segments]
+        starts = list(itertools.accumulate(kernels, initial=0))
+        run = torch.arange(len(segments)).repeat_interleave(torch.tensor(segments))
+        size = torch.tensor(kernels)[run]
+        band = torch.arange(len(run))
+        offset = band[:, None] - band[None, :] + size // 2
+        inside = (run[:, None] == run[None, :]) & (offset >= 0) & (offset < size)
+        self.register_buffer("run", run, persistent=False)
+        self.register_buffer(
+            "place", torch.where(inside, torch.tensor(starts)[run] + offset, starts[-1]), persistent=False
+        )
+        reach = torch.tensor(kernels).float().rsqrt()
+        self.weight = nn.Parameter(
+            (2 * torch.rand(starts[-1]) - 1) * reach.repeat_interleave(torch.tensor(kernels))
+        )
+        self.bias = nn.Parameter((2 * torch.rand(len(segments)) - 1) * reach)
+
+    def forward(self, spectra: Tensor) -> Tensor:
+        """Filtered spectra (samples, bands) of spectra (samples, bands)."""
+        matrix = torch.cat([self.weight, self.weight.new_zeros(1)])[self.place]
+        return spectra @ matrix + self.bias[self.run]
+
+
 class SegmentClassifier(nn.Module):
-    """q(y|x) as published: convolutions on each run of contiguous bands, then two dense layers."""
+    """q(y|x) as published: two convolutions per run of contiguous bands, skip connection, pooling, dense."""
+
+    pairs: Tensor
 
     def __init__(self, segments: tuple[int, ...], classes: int, hidden: int = 256) -> None:
         super().__init__()
-        self.segments = segments
-        kernels = [max(1, n // 5) | 1 for n in segments]
-        self.first = nn.ModuleList(nn.Conv1d(1, 1, k, padding="same") for k in kernels)
-        self.second = nn.ModuleList(nn.Conv1d(1, 1, k, padding="same") for k in kernels)
-        width = sum(max(1, n // 2) for n in segments)
+        self.first, self.second = SegmentFilters(segments), SegmentFilters(segments)
+        starts = itertools.accumulate(segments, initial=0)
+        pairs = [
+            (a, min(a + 1, start + n - 1))
+            for start, n in zip(starts, segments, strict=False)
+            for a in range(start, start + max(1, n - 1), 2)
+        ]
+        self.register_buffer("pairs", torch.tensor(pairs).T, persistent=False)
         self.dense = nn.Sequential(
-            nn.Linear(width, hidden),
+            nn.Linear(len(pairs), hidden),
             nn.ReLU(),
             nn.Dropout(0.5),
             nn.Linear(hidden, hidden),
@@ -69,14 +116,8 @@ class SegmentClassifier(nn.Module):
 
     def forward(self, spectra: Tensor) -> Tensor:
         """Logits (samples, classes) of spectra (samples, bands)."""
-        parts = []
-        for part, first, second in zip(
-            torch.split(spectra, list(self.segments), 1), self.first, self.second, strict=True
-        ):
-            signal = part[:, None]
-            filtered = F.relu(second(F.relu(first(signal)))) + signal
-            parts.append(F.max_pool1d(filtered, min(2, signal.shape[-1])).flatten(1))
-        logits: Tensor = self.dense(torch.cat(parts, 1))
+        filtered = self.second(self.first(spectra).relu()).relu() + spectra
+        logits: Tensor = self.dense(torch.maximum(filtered[:, self.pairs[0]], filtered[:, self.pairs[1]]))
         return logits
 
 
@@ -90,11 +131,13 @@ class ClassConditioned(nn.Module):
         super().__init__()
         self.features = features
         self.first = nn.Linear(features + classes, hidden[0])
-        widths = [*hidden, outputs]
-        layers: list[nn.Module] = []
-        for width_in, width_out in itertools.pairwise(widths):
-            layers += [nn.ReLU(), nn.Linear(width_in, width_out)]
-        self.rest = nn.Sequential(*layers)
+        self.rest = nn.Sequential(nn.ReLU(), dense(*hidden, outputs))
+
+    def start_at(self, value: float) -> None:
+        """Let every output begin near a value."""
+        last = next(reversed(list(self.modules())))
+        assert isinstance(last, nn.Linear)
+        nn.init.constant_(last.bias, value)
 
     def forward(self, features: Tensor, classes: Tensor) -> Tensor:
         """(samples, hypotheses, outputs) for features (samples, features) and one-hot classes.
@@ -103,7 +146,8 @@ class ClassConditioned(nn.Module):
         """
         weight, bias = self.first.weight, self.first.bias
         from_features = F.linear(features, weight[:, : self.features], bias)
-        outputs: Tensor = self.rest(from_features[:, None] + F.linear(classes, weight[:, self.features :]))
+        both = from_features[:, None] + F.linear(classes, weight[:, self.features :])
+        outputs: Tensor = self.rest(both)
         return outputs
 
 
@@ -142,10 +186,8 @@ class LatentSpectra(nn.Module):
         super().__init__()
         self.mixtures = mixtures
         self.register_buffer("every_class", torch.eye(classes), persistent=False)
-        self.level = nn.Sequential(nn.Linear(classes, hidden), nn.ReLU(), nn.Linear(hidden, bands))
-        self.detail = nn.Sequential(
-            nn.Linear(classes, hidden), nn.ReLU(), nn.Linear(hidden, bands * mixtures)
-        )
+        self.level = dense(classes, hidden, bands)
+        self.detail = dense(classes, hidden, mixtures * bands)
 
     def spectra(self) -> Tensor:
         """Spectra (classes, mixtures, bands) in [0, 1]."""

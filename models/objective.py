@@ -55,7 +55,12 @@ def beta_kl(posterior: Beta, prior: Beta) -> Tensor:
 def dirichlet_kl(posterior: Dirichlet, prior: Dirichlet) -> Tensor:
     """KL(q ‖ p) of two Dirichlet distributions, one value per sample (never broadcast over samples)."""
     shape = posterior.concentration.shape
-    return kl_divergence(posterior, Dirichlet(prior.concentration.expand(shape)))
+    return kl_divergence(posterior, Dirichlet(prior.concentration.expand(shape), validate_args=False))
+
+
+def gaussian_misfit(x: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """−log N(x; mean, std²) up to a constant, elementwise."""
+    return 0.5 * ((x - mean) * torch.exp(-log_std)).square() + log_std
 
 
 def gaussian_kl(mean: Tensor, std: Tensor, prior_mean: Tensor | float, prior_std: Tensor | float) -> Tensor:

@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float32]
 
 PATCH_SIZE = 32
 """Pixels along a side, a whole number of pooling cells."""
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 128 * 2**20
 """What all patches of a training may take [bytes]."""
 
 

@@ -57,8 +57,12 @@ class SemiSupervisedVAE(NetworkBrain):
         self.register_buffer("usual_misfit", torch.tensor(1.0))
 
     @abstractmethod
-    def encode(self, x: Tensor, y: Tensor) -> Latents:
-        """q(z | x, y) of spectra (samples, bands) and one-hot classes (samples or 1, hypotheses, classes)."""
+    def embed(self, x: Tensor) -> Tensor:
+        """What the encoder makes of spectra (samples, bands) before it is told a class, (samples, width)."""
+
+    @abstractmethod
+    def encode(self, embedded: Tensor, y: Tensor) -> Latents:
+        """q(z | x, y) given embedded spectra and one-hot classes (samples or 1, hypotheses, classes)."""
 
     @abstractmethod
     def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:
@@ -71,37 +75,35 @@ class SemiSupervisedVAE(NetworkBrain):
         """−log p(x | y, z) up to a constant, (samples, hypotheses)."""
         return spectral_misfit(x[:, None], mean, self.objective.variance, self.objective.angle_weight)
 
-    def bound(self, x: Tensor, y: Tensor, *, frozen: bool = False) -> Tensor:
+    def bound(self, x: Tensor, embedded: Tensor, y: Tensor, *, frozen: bool = False) -> Tensor:
         """−L(x, y), one reparametrised draw, (samples, hypotheses)."""
-        q = self.encode(x, y)
+        q = self.encode(embedded, y)
         mean = self.decode(y, q.rsample(), self.light, frozen=frozen)
         return self.misfit(x, mean) + self.objective.kl_weight * q.kl()
 
-    def labelled_loss(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Bound and cross-entropy of labelled spectra, batch means."""
-        own = F.one_hot(y, self.classes).to(x)[:, None]
-        return self.bound(x, own).mean(), F.cross_entropy(self.classifier(x), y)
-
-    def unlabelled_loss(self, x: Tensor) -> Tensor:
-        """−U(x) with every class enumerated, batch mean."""
-        bounds = self.bound(x, self._every_class(x), frozen=self.stop_gradient)
-        return unlabelled_bound(bounds, self.classifier(x), self.objective.entropy_weight).mean()
-
     def losses(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Both bounds and the cross-entropy."""
-        bound, supervised = self.labelled_loss(batch.x, batch.y)
-        rest = self.unlabelled_loss(batch.unlabelled) if len(batch.unlabelled) else bound.new_zeros(())
-        return {
-            "total": bound + supervised + rest,
-            "labelled": bound,
-            "supervised": supervised,
-            "unlabelled": rest,
+        """Bound and cross-entropy of labelled spectra, −U(x) of unlabelled ones with every class enumerated.
+
+        Spectra of both kinds pass classifier and embedding together, which is faster.
+        """
+        spectra = torch.cat([batch.x, batch.unlabelled])
+        logits, embedded = self.classifier(spectra), self.embed(spectra)
+        own, count = F.one_hot(batch.y, self.classes).to(spectra)[:, None], len(batch.x)
+        terms = {
+            "labelled": self.bound(batch.x, embedded[:count], own).mean(),
+            "supervised": F.cross_entropy(logits[:count], batch.y),
         }
+        if len(batch.unlabelled):
+            bounds = self.bound(
+                batch.unlabelled, embedded[count:], self._every_class(spectra), frozen=self.stop_gradient
+            )
+            weight = self.objective.entropy_weight
+            terms["unlabelled"] = unlabelled_bound(bounds, logits[count:], weight).mean()
+        return {"total": torch.stack(list(terms.values())).sum(), **terms}
 
     def validation_loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Bound and cross-entropy together."""
-        bound, supervised = self.labelled_loss(x, y)
-        return bound + supervised
+        return self.losses(Batch(x, y, x[:0], 0))["total"]
 
     def after_training(self, kept: Tensor) -> None:
         """Remember which misfit is usual."""
@@ -122,7 +124,7 @@ class SemiSupervisedVAE(NetworkBrain):
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Posterior mean of z under the class that q(y|x) finds likeliest, (samples, latents)."""
         likeliest = F.one_hot(self.classifier(spectra).argmax(1), self.classes).to(spectra)
-        return self.encode(spectra, likeliest[:, None]).mean()[:, 0]
+        return self.encode(self.embed(spectra), likeliest[:, None]).mean()[:, 0]
 
     @torch.no_grad()
     def sampled_posterior(self, x: Tensor, light: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,12 +136,12 @@ class SemiSupervisedVAE(NetworkBrain):
         """
         generator = torch.Generator().manual_seed(5)
         cumulative = self.classifier(x).softmax(1).cumsum(1)
-        every = self._every_class(x)
+        embedded, every = self.embed(x), self._every_class(x)
         weights, values = [], []
         for _ in range(self.objective.draws):
             first = torch.rand(1, generator=generator).to(x)
             drawn = (first > cumulative).sum(1).clamp(max=self.classes - 1)
-            q = self.encode(x, F.one_hot(drawn, self.classes).to(x)[:, None])
+            q = self.encode(embedded, F.one_hot(drawn, self.classes).to(x)[:, None])
             z = q.at(torch.rand(q.width(), generator=generator).clamp(1e-3, 1 - 1e-3))
             score = -self.misfit(x, self.decode(every, z.expand(-1, self.classes, -1), light))
             weights.append(q.log_ratio(z) + score)

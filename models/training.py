@@ -1,11 +1,11 @@
-"""One trainer for every network: clipped Adam, reproducible, able to go on where it stopped."""
+"""One trainer for every network: clipped gradients, reproducible, able to go on where it stopped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,7 @@ class Optimisation:
     warmup_steps: int = 50
     clip_norm: float = 1.0
     """Largest gradient norm; 0 does not clip."""
+    method: Literal["adam", "rmsprop"] = "adam"
     keep_best: bool = False
     """Return the weights of the lowest validation loss instead of the last ones."""
 
@@ -85,7 +86,8 @@ def train(
     which is what makes a resumed run equal to an uninterrupted one. `weight_decay` maps the first part of
     parameter names to an L2 penalty.
     """
-    optimiser = torch.optim.Adam(_parameter_groups(model, weight_decay or {}))
+    kind = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[how.method]
+    optimiser = kind(_parameter_groups(model, weight_decay or {}), foreach=True)
     best: dict[str, Tensor] = {}
     best_value, step, first = math.inf, 0, 0
     if resume_from is not None:
@@ -111,7 +113,7 @@ def train(
 
 def _one_epoch(
     model: nn.Module,
-    optimiser: torch.optim.Adam,
+    optimiser: torch.optim.Optimizer,
     batches: list[Batch],
     loss: Callable[[Batch], Losses],
     how: Optimisation,
@@ -141,15 +143,15 @@ def _mixed_seed(seed: int, epoch: int) -> int:
 
 
 def _parameter_groups(model: nn.Module, weight_decay: Mapping[str, float]) -> list[dict[str, Any]]:
-    return [
-        {"params": [parameter], "weight_decay": weight_decay.get(name.split(".")[0], 0.0)}
-        for name, parameter in model.named_parameters()
-    ]
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        groups.setdefault(weight_decay.get(name.split(".")[0], 0.0), []).append(parameter)
+    return [{"params": parameters, "weight_decay": decay} for decay, parameters in groups.items()]
 
 
 def _capture(
     model: nn.Module,
-    optimiser: torch.optim.Adam,
+    optimiser: torch.optim.Optimizer,
     epoch: int,
     step: int,
     best_value: float,
@@ -157,21 +159,23 @@ def _capture(
 ) -> TrainingState:
     tensors = {f"model.{name}": value.detach().clone() for name, value in model.state_dict().items()}
     for index, moments in optimiser.state_dict()["state"].items():
-        tensors.update({f"adam.{index}.{name}": value.detach().clone() for name, value in moments.items()})
+        tensors.update(
+            {f"optimiser.{index}.{name}": value.detach().clone() for name, value in moments.items()}
+        )
     tensors.update({f"best.{name}": value for name, value in best.items()})
     progress = torch.tensor([float(step), best_value], dtype=torch.float64)
     return TrainingState(epoch, {**tensors, "progress": progress})
 
 
 def _restore(
-    model: nn.Module, optimiser: torch.optim.Adam, state: TrainingState
+    model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState
 ) -> tuple[int, int, float, dict[str, Tensor]]:
     def part(prefix: str) -> dict[str, Tensor]:
         return {k.removeprefix(prefix): v for k, v in state.tensors.items() if k.startswith(prefix)}
 
     model.load_state_dict(part("model."))
     moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in part("adam.").items():
+    for name, value in part("optimiser.").items():
         index, key = name.split(".", 1)
         moments.setdefault(int(index), {})[key] = value.clone()
     optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})

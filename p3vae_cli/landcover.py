@@ -151,9 +151,12 @@ class _Predictor:
         return _joined(list(self._cores.map(predict, range(0, len(spectra), size))))
 
     def _predict_whole(self, tile: SpectraTile) -> Prediction:
-        """For a model that looks at neighbours."""
+        """For a model that looks at neighbours; brought to its bands row by row, for one copy of the tile."""
+        image = np.empty((*tile.valid.shape, len(self._model.bands)), np.float32)
+        for row, values in enumerate(tile.values):
+            image[row] = self._adapter(values)
         found = self._model.predict_image(
-            self._adapter(tile.values),
+            image,
             self._irradiance,
             origin=(tile.window.row, tile.window.col),
             method=self._options.method,

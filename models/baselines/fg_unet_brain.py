@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,8 +13,8 @@ from p3vae.models.landcover_network import StoredNetwork
 from p3vae.models.landcover_types import Method
 from p3vae.physics.illumination import SpectralIrradiance
 
-_PIXELS = 32_768
-"""Pixels whose spectra are reduced at once."""
+_PIXELS = 4096
+"""Spectra worked on at once: they are large beside the features that an image needs at once."""
 
 
 class FGUNet(StoredNetwork):
@@ -32,16 +34,13 @@ class FGUNet(StoredNetwork):
         """Not from spectra alone."""
         raise ValueError("fg-unet looks at a pixel's neighbours: it needs an image, not a table of spectra")
 
-    def judge_image(self, spectra: Tensor, mask: Tensor, origin: tuple[int, int]) -> Judgement:
-        """Classes of the spectra (pixels, bands) that lie where `mask` (rows, cols) is True, in its order.
-
-        `origin` is the row and column in its scene of the mask's first pixel.
-        """
-        network, parts = self.network, torch.split(spectra, _PIXELS)
-        reduced = torch.cat([network.spectral(part) for part in parts])
+    def judge_image(self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]) -> Judgement:
+        """Classes and misfit of the pixels of an image."""
+        network, pieces = self.network, [piece for part in spectra for piece in torch.split(part, _PIXELS)]
+        reduced = torch.cat([network.spectral(piece) for piece in pieces])
         features = reduced.new_zeros((*mask.shape, reduced.shape[1]))
         features[mask] = reduced
         logits, neighbourhood = network(features[None], origin)
-        near = torch.split(neighbourhood[0][mask], _PIXELS)
-        misfit = torch.cat([network.misfit(*both) for both in zip(parts, near, strict=True)])
+        near = torch.split(neighbourhood[0][mask], [len(piece) for piece in pieces])
+        misfit = torch.cat([network.misfit(*both) for both in zip(pieces, near, strict=True)])
         return Judgement(logits[0][mask], misfit=misfit / self.usual_misfit)

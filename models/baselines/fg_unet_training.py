@@ -28,7 +28,10 @@ from p3vae.models.patches import (
     plan_patches,
 )
 from p3vae.models.posterior import NoiseModel
-from p3vae.models.training import Optimisation, train
+from p3vae.models.training import Losses, Optimisation, train
+
+Choice = tuple[Tensor, int]
+"""Which patches, and which way round."""
 
 DESCENT = Optimisation(60, learning_rate=2e-3, warmup_steps=10, keep_best=True)
 _BATCH = 4
@@ -94,38 +97,39 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
     patches, kept = job.data.patches, job.folds[0]
     if patches is None:
         raise TrainingError("fg-unet learns from image patches, and the training set has none")
-    everything = _batch(patches, job.data.class_index, ~kept)
-    aside = _batch(patches, job.data.class_index, kept)
-    aside = _rows(aside, (aside.class_index >= 0).flatten(1).any(1))
-    truth = aside.class_index[aside.class_index >= 0]
+    shown, hidden = _batches(patches, job.data.class_index, kept)
+    truth = hidden.class_index[hidden.class_index >= 0]
     epochs = job.settings.epochs or DESCENT.epochs
 
     def build(seed: int) -> FGUNet:
         torch.manual_seed(seed)
         brain = FGUNet(job.frame)
-        brain.network.standardise(everything.spectra[everything.valid])
+        brain.network.standardise(shown.spectra[shown.valid])
         return brain
 
     def attempt(brain: FGUNet, seed: int) -> None:
-        def batches(_: int, generator: torch.Generator) -> Iterator[PatchBatch]:
-            order = torch.randperm(len(everything.spectra), generator=generator)
+        def batches(_: int, generator: torch.Generator) -> Iterator[Choice]:
+            order = torch.randperm(len(shown.spectra), generator=generator)
             for rows in torch.split(order, _BATCH):
-                yield _turned(_rows(everything, rows), int(torch.randint(8, (1,), generator=generator)))
+                yield rows, int(torch.randint(8, (1,), generator=generator))
+
+        def loss(choice: Choice) -> Losses:
+            return brain.network.losses(_turned(_rows(shown, choice[0]), choice[1]))
 
         train(
             brain,
             batches,
-            brain.network.losses,
+            loss,
             replace(DESCENT, epochs=epochs),
             seed=seed,
-            validation_loss=lambda: float(F.cross_entropy(_at_labels(brain.network, aside)[0], truth)),
-            on_epoch=reporter(job, epochs, lambda: _f1(brain.network, aside, len(job.legend))),
+            validation_loss=lambda: float(F.cross_entropy(_at_labels(brain.network, hidden)[0], truth)),
+            on_epoch=reporter(job, epochs, lambda: _f1(brain.network, hidden, len(job.legend))),
             resume_from=job.run.resume_from if seed == job.settings.seed else None,
             save_state=job.run.keep,
         )
 
     brain, restarts = with_restarts(build, attempt, job.settings.seed)
-    logits, misfit = _at_labels(brain.network, aside)
+    logits, misfit = _at_labels(brain.network, hidden)
     brain.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
     found = logits.argmax(1).numpy()
     outcome = Validation(truth.numpy(), found, NoiseModel(), 1.0, unfamiliar=0.0)
@@ -133,14 +137,14 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
     return brain, summarise(job, epochs, restarts, outcome, f1)
 
 
-def _batch(
-    patches: PatchSet, class_index: npt.NDArray[np.integer[Any]], shown: npt.NDArray[np.bool_]
-) -> PatchBatch:
-    return PatchBatch(
-        torch.from_numpy(np.nan_to_num(patches.images)),
-        torch.from_numpy(np.isfinite(patches.images).all(-1)),
-        torch.from_numpy(patches.label_images(class_index, shown)),
-    )
+def _batches(
+    patches: PatchSet, class_index: npt.NDArray[np.integer[Any]], kept: npt.NDArray[np.bool_]
+) -> tuple[PatchBatch, PatchBatch]:
+    """All patches with the labels to learn from, and the same with those kept aside."""
+    spectra = torch.from_numpy(np.nan_to_num(patches.images))
+    valid = torch.from_numpy(np.isfinite(patches.images).all(-1))
+    shown, hidden = (torch.from_numpy(patches.label_images(class_index, rows)) for rows in (~kept, kept))
+    return PatchBatch(spectra, valid, shown), PatchBatch(spectra, valid, hidden)
 
 
 def _rows(batch: PatchBatch, rows: Tensor) -> PatchBatch:
@@ -158,7 +162,8 @@ def _turned(batch: PatchBatch, way: int) -> PatchBatch:
 def _at_labels(network: FineGrainedUNet, batch: PatchBatch) -> tuple[Tensor, Tensor]:
     """Logits (labelled pixels, classes) and misfit (labelled pixels,)."""
     logits, misfits = [], []
-    for rows in torch.split(torch.arange(len(batch.spectra)), _BATCH):
+    labelled = (batch.class_index >= 0).flatten(1).any(1).nonzero().squeeze(1)
+    for rows in torch.split(labelled, _BATCH):
         part = _rows(batch, rows)
         found, neighbourhood = network(network.spectral(part.spectra) * part.valid[..., None])
         known = part.class_index >= 0

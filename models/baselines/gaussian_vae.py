@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from p3vae.models.landcover_brain import Frame
 from p3vae.models.latents import Gaussian
-from p3vae.models.networks import ClassConditioned, SpectralFeatures
+from p3vae.models.networks import ClassConditioned, SpectralFeatures, dense
 from p3vae.models.semi_supervised import SemiSupervisedVAE
 
 
@@ -19,20 +19,18 @@ class GaussianVAE(SemiSupervisedVAE):
         bands, latents = len(frame.bands), 1 + frame.settings.spectra_per_class
         self.features = SpectralFeatures(bands)
         self.encoder = ClassConditioned(self.features.width, self.classes, (256, 256), 2 * latents)
-        self.decoder = nn.Sequential(
-            nn.Linear(self.classes + latents, 256),
-            nn.ReLU(),
-            nn.Linear(256, 256),
-            nn.ReLU(),
-            nn.Linear(256, bands),
-            nn.Sigmoid(),
-        )
+        self.decoder = nn.Sequential(dense(self.classes + latents, 256, 256, bands), nn.Sigmoid())
         # Nothing was published that keeps M2's decoder from learning of unlabelled spectra.
         self.stop_gradient = False
 
-    def encode(self, x: Tensor, y: Tensor) -> Gaussian:
+    def embed(self, x: Tensor) -> Tensor:
+        """Convolutions of the spectra."""
+        features: Tensor = self.features(x)
+        return features
+
+    def encode(self, embedded: Tensor, y: Tensor) -> Gaussian:
         """Mean and log standard deviation of z."""
-        mean, log_std = self.encoder(self.features(x), y).chunk(2, -1)
+        mean, log_std = self.encoder(embedded, y).chunk(2, -1)
         return Gaussian(mean, log_std.clamp(-8.0, 4.0))
 
     def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:

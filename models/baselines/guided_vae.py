@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from p3vae.models.landcover_brain import Frame
 from p3vae.models.landcover_published import PublishedP3VAE, mixed
-from p3vae.models.networks import LatentSpectra, frozen_call
+from p3vae.models.networks import LatentSpectra, dense, frozen_call
 
 
 class GuidedVAE(PublishedP3VAE):
@@ -32,14 +32,7 @@ class GuidedDecoder(LatentSpectra):
 
     def __init__(self, classes: int, bands: int, mixtures: int, hidden: int = 256) -> None:
         super().__init__(classes, bands, mixtures, hidden)
-        self.seen = nn.Sequential(
-            nn.Linear(bands + 1, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, bands),
-            nn.Sigmoid(),
-        )
+        self.seen = nn.Sequential(dense(bands + 1, hidden, hidden, bands), nn.Sigmoid())
 
     def forward(self, y: Tensor, z: Tensor) -> Tensor:
         """Mean spectra (samples, hypotheses, bands)."""

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--model",
-    type=click.Choice(["p3vae", "cnn", "gaussian-vae", "guided-vae", "fg-unet"]),
+    type=click.Choice(
+        ["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "fg-unet", "random-forest"]
+    ),
     default="p3vae",
     show_default=True,
     help="What to train: p3VAE, or one of the models it is compared with.",

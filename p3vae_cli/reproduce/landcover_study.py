@@ -41,7 +41,9 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 """Training settings of every model of the tables."""
 _REAL_EPOCHS = {"ss-infogan": 150, **dict.fromkeys(("cnn", "gaussian-vae", "guided-vae", "p3vae-paper"), 50)}
 """As published for the real scene; other models know their own number."""
-_QUICK_EPOCHS = 4
+_QUICK_EPOCHS = {"cnn": 60, ALL_LABELS: 15, FG_UNET: 25, "ss-infogan": 15}
+_FEW_EPOCHS = 12
+"""Of every other model, if quick."""
 _SHOWN = 150
 """Test spectra of each class in a figure."""
 
@@ -97,7 +99,9 @@ def _file(work: Work) -> Path:
 def _settings(work: Work, published_epochs: Mapping[str, int]) -> TrainingSettings:
     chosen = MODELS[work.model]
     epochs = published_epochs.get(work.model.removesuffix("-no-sg"))
-    return TrainingSettings(seed=work.seed, epochs=_QUICK_EPOCHS if work.quick else epochs, **chosen)
+    if work.quick:
+        epochs = _QUICK_EPOCHS.get(work.model, _FEW_EPOCHS)
+    return TrainingSettings(seed=work.seed, epochs=epochs, **chosen)
 
 
 def _legend(names: tuple[str, ...]) -> ClassLegend:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from p3vae.cli.console import StepProgress, note, stderr
-from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, UsageError
+from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
 from p3vae.cli.reproduce import report
 from p3vae.cli.reproduce.tables import NAMES, Table, table
 from p3vae.cli.reproduce.work import (
@@ -73,11 +73,19 @@ def reproduce(request: Request) -> list[Path]:
     missing = [work for work in every if request.fresh or kept(request.runs, work) is None]
     if len(missing) < len(every):
         note(f"{len(every) - len(missing)} of {len(every)} runs are there already")
-    failures = _run(missing, request)
+    try:
+        request.runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProductError(f"cannot be made a folder ({error.strerror})", path=request.runs) from error
+    try:
+        failures = _run(missing, request)
+    except KeyboardInterrupt as stop:
+        told = "interrupted; finished runs are kept"
+        raise InterruptedRunError(told, remedy="the same command goes on") from stop
     written = [path for t in tables for path in _publish(t, works[t.name], request)]
     if failures:
-        work, error = failures[0]
-        raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {work.title}: {error}")
+        work, reason = failures[0]
+        raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {work.title}: {reason}")
     return written
 
 
@@ -141,10 +149,6 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
-    except KeyboardInterrupt as error:
-        raise InterruptedRunError(
-            "interrupted; finished runs are kept", remedy="the same command goes on"
-        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -152,10 +156,9 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
 def _tried(work: Work) -> Outcome | Exception:
     try:
         return perform(work)
-    except (ValueError, RuntimeError, ArithmeticError) as error:
-        return (
-            type(error)(str(error)) if type(error) in (ValueError, RuntimeError) else ValueError(str(error))
-        )
+    except (ValueError, RuntimeError, ArithmeticError, LookupError) as error:
+        # Exceptions with several arguments do not survive the way between processes.
+        return ValueError(f"{type(error).__name__}: {error}")
 
 
 def _publish(t: Table, works: list[Work], request: Request) -> list[Path]:

@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,8 @@ FILES = {
     "pendulum": (),
 }
 """What each experiment reads of the folder given by --data."""
+_ARRAYS = ("wavelength_um", "good_band", "irradiance_direct", "irradiance_diffuse")
+"""What every archive of spectra has."""
 _HOMES = {
     "simulated": ("landcover_study", "simulated_run"),
     "real": ("landcover_study", "real_run"),
@@ -143,11 +146,23 @@ def require_data(folder: Path, experiments: list[str]) -> None:
     """Complain about files that are missing, before any work."""
     if not folder.is_dir():
         raise UsageError("no such folder", path=folder, remedy=f"--data expects {LAYOUT}")
-    missing = [name for e in experiments for name in FILES[e] if not (folder / name).is_file()]
+    needed = list(dict.fromkeys(name for e in experiments for name in FILES[e]))
+    missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
-        raise UsageError(
-            f"lacks {', '.join(dict.fromkeys(missing))}", path=folder, remedy=f"--data expects {LAYOUT}"
-        )
+        raise UsageError(f"lacks {', '.join(missing)}", path=folder, remedy=f"--data expects {LAYOUT}")
+    for name in needed:
+        if name.endswith(".npz"):
+            _require_arrays(folder / name)
+
+
+def _require_arrays(path: Path) -> None:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            missing = [name for name in _ARRAYS if name not in file.files]
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise UsageError("is damaged, or no NumPy archive", path=path) from error
+    if missing:
+        raise UsageError(f"lacks the arrays {', '.join(missing)}", path=path)
 
 
 @lru_cache

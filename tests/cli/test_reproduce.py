@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -117,6 +118,44 @@ def test_wrong_usage_exits_with_2_and_writes_nothing(
     assert problem in done.stderr
     assert "Traceback" not in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_data_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "simulated" / "simulated.npz"
+    simulated_file(path)
+    path.write_bytes(path.read_bytes()[:100])
+    done = run("simulated", "--data", tmp_path, "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "simulated.npz: is damaged" in done.stderr
+    np.savez(path, something=np.zeros(3))
+    done = run("simulated", "--data", tmp_path, "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "lacks the arrays wavelength_um" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_breaks_down_is_told_and_not_kept(tmp_path: Path) -> None:
+    """Without labelled loam nothing can be learned of it, whatever the model."""
+    path = tmp_path / "simulated" / "simulated.npz"
+    simulated_file(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["val_mask"][arrays["train_mask"] == 3] = 3
+    arrays["train_mask"][arrays["train_mask"] == 3] = 0
+    np.savez(path, **arrays)
+    out = tmp_path / "out"
+    done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "cnn", "--data", tmp_path)
+    assert done.exit_code == 3, done.output
+    assert "simulated: cnn, seed 0" in done.stderr and "sandy loam" in done.stderr
+    assert "Traceback" not in done.output
+    assert not (out / "simulated.json").exists()
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    done = run("pendulum", "--model", "zero", "-o", tmp_path / "out")
+    assert done.exit_code == 2
+    assert (tmp_path / "out").read_text() == "mine"
 
 
 def test_the_layout_of_the_data_is_told() -> None:

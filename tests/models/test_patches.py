@@ -58,11 +58,12 @@ def test_images_in_memory_are_learned_and_mapped():
     assert len(np.unique(data.group)) > 20
     np.testing.assert_array_equal(data.patches.images[tuple(data.patches.place.T)], data.spectra)
     light = clear_sky_irradiance(BANDS, 30.0)
-    settings = TrainingSettings(model="fg-unet", epochs=40)
+    settings = TrainingSettings(model="fg-unet", epochs=25)
     model = train_land_cover(data, BANDS, light, LEGEND, settings)
     found = model.predict_image(cube, light)
     valid = np.isfinite(cube).all(-1)
     assert (found.class_id.reshape(truth.shape)[~valid] == 0).all()
+    assert not model.predict_image(np.full_like(cube, np.nan), light).class_id.any()
     unseen = valid & (labels < 0)
     assert (found.class_id.reshape(truth.shape) - 1 == truth)[unseen].mean() > 0.9
 
@@ -103,3 +104,15 @@ def test_connected_pixels_of_one_class_are_one_group():
     assert groups[0, 0] == groups[0, 1] != groups[2, 0]
     assert groups[0, 3] == groups[1, 3] == groups[2, 2]
     assert (groups[image < 0] == 0).all() and len(np.unique(groups)) == 4
+
+
+def test_a_resumed_training_ends_like_one_that_was_never_stopped():
+    data = image_training_set([LabelledImage(*stripes(np.random.default_rng(5))[::2])])
+    light, states = clear_sky_irradiance(BANDS, 30.0), []
+    settings = TrainingSettings(model="fg-unet", epochs=4)
+    whole = train_land_cover(data, BANDS, light, LEGEND, settings, save_state=states.append)
+    resumed = train_land_cover(data, BANDS, light, LEGEND, settings, resume_from=states[1])
+    assert resumed.digest == whole.digest
+    with pytest.raises(TrainingError, match="other data"):
+        other = image_training_set([LabelledImage(*stripes(np.random.default_rng(6))[::2])])
+        train_land_cover(other, BANDS, light, LEGEND, settings, resume_from=states[1])

@@ -8,6 +8,7 @@ from torch.distributions import Beta
 
 from p3vae.models.baselines.guided_vae import GuidedVAE
 from p3vae.models.landcover_brain import Frame
+from p3vae.models.landcover_network import Batch
 from p3vae.models.landcover_published import PublishedP3VAE
 from p3vae.models.landcover_types import ClassLegend, TrainingSettings
 from p3vae.models.latents import Gaussian, LightAndMixing
@@ -35,7 +36,8 @@ def test_stop_gradient_shields_the_decoder_and_only_it(kind):
     for stop in (True, False):
         net = network(kind, stop_gradient=stop)
         torch.manual_seed(1)
-        net.unlabelled_loss(torch.rand(6, 35)).backward()
+        batch = Batch(torch.rand(4, 35), torch.arange(4) % 3, torch.rand(6, 35), 0)
+        net.losses(batch)["unlabelled"].backward()
         assert (gradient(net.decoder) == 0.0) == stop
         assert all(gradient(part) > 0 for part in (net.light_encoder, net.mixing_encoder, net.classifier))
 
@@ -54,9 +56,9 @@ def test_physics_scales_the_spectrum_with_light():
 def test_every_class_at_once_is_each_class_alone():
     net = network().eval()
     x, every = torch.rand(4, 35), torch.eye(3)[None]
-    together = net.encode(x, every)
+    together = net.encode(net.embed(x), every)
     for k in range(3):
-        alone = net.encode(x, every[:, k : k + 1].expand(4, 1, 3))
+        alone = net.encode(net.embed(x), every[:, k : k + 1].expand(4, 1, 3))
         torch.testing.assert_close(together.light[:, k : k + 1], alone.light)
         torch.testing.assert_close(together.mixing[:, k : k + 1], alone.mixing)
 

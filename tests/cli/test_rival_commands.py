@@ -1,0 +1,82 @@
+"""Every model through the same doors: train, classify, irradiance-map."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import rasterio
+from click.testing import CliRunner
+
+from p3vae.cli.main import main
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def fail(code, *arguments):
+    done = run(*arguments)
+    assert done.exit_code == code, done.output
+    assert done.stderr.startswith("Error: ") and "Traceback" not in done.output
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    path = tmp_path_factory.mktemp("town") / "town.tif"
+    done = run("simulate", "-o", path, "--size", "48x48", "--bands", "20", "--sun-zenith", 30)
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def trained(scene, folder, *options):
+    path = folder / "model.p3vae"
+    labels = scene.with_name("town_labels.gpkg")
+    done = run("train", scene, "--labels", labels, "-o", path, "--samples-per-class", 60, "--unlabelled", 200,
+               *options)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.mark.parametrize("model", ["cnn", "gaussian-vae", "guided-vae", "ss-infogan", "random-forest"])
+def test_rivals_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
+    path = trained(scene, tmp_path, "--model", model, "--epochs", 1)
+    done = run("classify", scene, "-m", path, "-o", tmp_path / "maps")
+    assert done.exit_code == 0, done.output
+    assert {p.name for p in (tmp_path / "maps").glob("*.tif")} == {
+        "town_landcover.tif",
+        "town_confidence.tif",
+    }
+    with rasterio.open(tmp_path / "maps" / "town_landcover.tif") as source:
+        assert (source.read(1) > 0).all()
+    manifest = json.loads((tmp_path / "maps" / "town_p3vae.json").read_text())
+    assert f'"{model}"' in json.dumps(manifest)
+    refused = fail(1, "irradiance-map", scene, "-m", path, "-o", tmp_path / "light")
+    assert f"a {model} model does not tell light" in refused
+    if model in ("cnn", "ss-infogan", "random-forest"):
+        message = fail(2, "classify", scene, "-m", path, "-o", tmp_path / "p", "--method", "posterior")
+        assert "--method classifier" in message
+        assert "--unknown" in fail(2, "classify", scene, "-m", path, "-o", tmp_path / "u", "--unknown")
+    assert not (tmp_path / "light").exists() and not (tmp_path / "p").exists()
+
+
+def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_path):
+    path = trained(scene, tmp_path, "--preset", "paper", "--epochs", 1)
+    maps = []
+    for size in (16, 48):
+        done = run("classify", scene, "-m", path, "-o", tmp_path / f"{size}", "--tile-size", size)
+        assert done.exit_code == 0, done.output
+        with rasterio.open(tmp_path / f"{size}" / "town_irradiance.tif") as source:
+            maps.append(source.read(1))
+    np.testing.assert_allclose(maps[0], maps[1], atol=1e-4)
+
+
+def test_physics_can_only_be_left_out_of_our_own_model(scene, tmp_path):
+    message = fail(
+        1, "train", scene, "--labels", scene.with_name("town_labels.gpkg"), "-o", tmp_path / "m.p3vae",
+        "--model", "cnn", "--no-physics",
+    )  # fmt: skip
+    assert "without physics" in message
+    assert not list(tmp_path.iterdir())
