@@ -15,24 +15,29 @@ unconstrained fit is already hopeless are never solved.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.interpolate import CubicSpline
 from torch import Tensor
+
+from p3vae.models.light_grid import NODES, LightGrid
 
 FloatArray = npt.NDArray[np.float64]
 
-_NODES = 13
-_REFINEMENT = 5
-_SMALLEST_ANGLE_DEG = 6.0
+_POINTS = 9
+"""Angles at which a narrow density is evaluated."""
+_REACH = 4.0
+"""Standard deviations on either side of its peak that they cover."""
 _LEVELS = np.geomspace(0.03, 30.0, 11)
 _LANES = 32
 _HOPELESS = 14.0
 """A class this far behind in log probability cannot change any product."""
+_NEGLIGIBLE = -80.0
+"""Log of a weight that adds nothing; smaller ones would be slow denormal numbers."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
 _SKY_SOFTNESS = 0.1
 
@@ -54,7 +59,7 @@ class NoiseModel:
     level: float = 0.065
     """How well the level of a latent spectrum is known [1]: slopes of the labelled ground are not."""
     temperature: float = 1.0
-    """Divides the log-likelihood, so that confidences mean what they say."""
+    """Divides log probabilities, so that confidences mean what they say."""
 
 
 SMOOTH_TERMS = 4
@@ -101,6 +106,38 @@ class _ClassTables(NamedTuple):
     """Variance of the sum of coefficients, (faces, nodes, 1)."""
     log_det: Tensor
     """log |Σ|, (nodes, 1)."""
+    strength: Tensor
+    """Whitened square of the class's mean spectrum in unit light, (nodes, 1)."""
+    fine_strength: Tensor
+    """The same at the angles between nodes too, (fine, 1)."""
+    form: Tensor
+    """Elements 11, 12, 22 of that square as a quadratic form in (cosφ, sinφ), φ from a node, (3, nodes)."""
+    area: float
+    """The determinant of the form, at any node."""
+
+
+class _Peak(NamedTuple):
+    """A ratio of quadratic forms in (cosφ, sinφ), φ from a node, and its maximum; pixels come last."""
+
+    three: Tensor
+    """The node and its neighbours, (3, pixels)."""
+    upper: Tensor
+    """Elements 11, 12, 22, (3, pixels)."""
+    lower: Tensor
+    """(3, pixels)."""
+    highest: Tensor
+    """The ratio at its maximum, (pixels,)."""
+    apart: Tensor
+    """How far its minimum lies below, (pixels,)."""
+
+    @property
+    def turn(self) -> Tensor:
+        """φ of the maximum, -π/2 to π/2 [rad], (pixels,)."""
+        a, b, c = self.upper - self.highest * self.lower
+        # Either row of the singular matrix gives its null vector; the larger one does so exactly.
+        first = a.abs() >= c.abs()
+        cos, sin = torch.where(first, -b, c), torch.where(first, a, -b)
+        return torch.atan(sin / torch.where(cos == 0, 1e-30, cos))
 
 
 class _Level(NamedTuple):
@@ -139,11 +176,16 @@ class PosteriorSolver:
         self._light = np.stack([direct_ratio, diffuse_ratio])
         self._smooth = smooth_basis(wavelength)
         self._device = torch.device(device)
-        self.angles = np.radians(np.linspace(_SMALLEST_ANGLE_DEG, 90.0, _NODES))
-        fine = np.linspace(self.angles[0], self.angles[-1], (_NODES - 1) * _REFINEMENT + 1)
-        self._refine = self._tensor(CubicSpline(self.angles, np.eye(_NODES))(fine))
-        self._fine_cos, self._fine_sin = (self._tensor(f(fine)[:, None]) for f in (np.cos, np.sin))
-        self._cos, self._sin = (self._tensor(f(self.angles)[:, None]) for f in (np.cos, np.sin))
+        self.grid = LightGrid.about(self._light * np.concatenate(library.spectra).mean(0))
+        fine = self.grid.fine
+        self._cos, self._sin = (self._tensor(f(fine)[:, None]) for f in (np.cos, np.sin))
+        self._log_width = self._tensor(np.log(np.gradient(fine))[:, None])
+        self._squares, self._lines = self._tensor(self.grid.squares), self._tensor(self.grid.lines)
+        self._nodes = self._tensor(self.grid.nodes)
+        self._square_coefficients = self._tensor(self.grid.square_coefficients)
+        self._line_coefficients = self._tensor(self.grid.line_coefficients)
+        self._neighbours = torch.arange(-1, 2, device=self._device)[:, None]
+        self._points = self._tensor(np.linspace(-1.0, 1.0, _POINTS)[:, None])
         self._log_levels = self._tensor(np.log(_LEVELS))
         self._scatter = None if library.scatter is None else np.linalg.eigh(library.scatter)
         self._levels: dict[int, _Level] = {}
@@ -211,7 +253,7 @@ class PosteriorSolver:
         size, columns = len(spectra), basis.shape[1]
         faces = [f for count in range(1, size + 1) for f in itertools.combinations(range(size), count)]
         bound, moments, solutions, variances, log_dets = [], [], [], [], []
-        for angle in self.angles:
+        for angle in self.grid.nodes:
             parts = self._light * np.array([[np.cos(angle)], [np.sin(angle)]])
             lit = basis.T @ whitening @ (parts.sum(0) * spectra).T
             odd = basis.T @ whitening @ self._nuisances(spectra, parts, norm)
@@ -226,6 +268,8 @@ class PosteriorSolver:
             solutions.append([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
             variances.append([inv.sum() for inv in inverses])
             log_dets.append([log_det + np.linalg.slogdet(inner)[1]])
+        mean = basis.T @ whitening @ (self._light * spectra.mean(0)).T
+        form = mean.T @ mean
         return basis, _ClassTables(
             bound=self._tensor(np.stack(bound, 1).reshape(-1, columns)),
             moments=self._tensor(np.stack(moments, 1).reshape(-1, columns)),
@@ -235,6 +279,10 @@ class PosteriorSolver:
             ),
             sum_variance=self._tensor(np.asarray(variances).T[..., None]),
             log_det=self._tensor(np.asarray(log_dets)),
+            strength=self._tensor(_strength(mean, self.grid.nodes)),
+            fine_strength=self._tensor(_strength(mean, self.grid.fine)),
+            form=self._tensor(_turned(form, self.grid.nodes)),
+            area=float(max(np.linalg.det(form), 1e-12 * form[0, 0] * form[1, 1])),
         )
 
     def solve(self, spectra: Tensor) -> PixelPosterior:
@@ -266,13 +314,8 @@ class PosteriorSolver:
         energy = torch.full_like(norm, level.energy)
         if level.whitening is not None:
             energy = (level.whitening @ unit).square().sum(0)
-        residuals = [_free_residual(view, energy, table) for view, table in zip(views, tables, strict=True)]
-        ceiling = torch.stack(
-            [
-                self._weight(chi, table.log_det).amax(0)
-                for (chi, _), table in zip(residuals, tables, strict=True)
-            ]
-        )
+        found = [self._ceiling(view, energy, table) for view, table in zip(views, tables, strict=True)]
+        ceiling = torch.stack([top for top, _ in found]) / self.noise.temperature
         evidence = torch.full_like(ceiling, -torch.inf)
         moments = ceiling.new_zeros((4, *ceiling.shape))
 
@@ -282,7 +325,7 @@ class PosteriorSolver:
                 if len(rows):
                     rows = _padded(rows)
                     evidence[k, rows], moments[:, k, rows] = self._solve_class(
-                        views[k][:, rows], residuals[k][1][:, rows], norm[rows], tables[k]
+                        views[k][:, rows], found[k][1][:, rows], norm[rows], tables[k]
                     )
 
         first = ceiling.argmax(0, keepdim=True)
@@ -291,18 +334,45 @@ class PosteriorSolver:
         solve(~leading & (ceiling > evidence.gather(0, first) - _HOPELESS))
         return _mix(evidence, moments, self.noise.level, self._light.shape[1])
 
-    def _weight(self, chi: Tensor, log_det: Tensor) -> Tensor:
-        return -0.5 * (chi + log_det) / self.noise.temperature
+    def _ceiling(self, projected: Tensor, energy: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
+        """The highest log likelihood that free coefficients could reach at any θ, (pixels,).
+
+        And the squared residual without any light, (nodes, pixels).
+        """
+        coordinates = (table.bound @ projected).square_().view(-1, NODES, projected.shape[1])
+        size = len(table.faces[-1])
+        nothing = energy - coordinates[size:].sum(0)
+        gain = coordinates[:size].sum(0)
+        best = (gain - nothing - table.log_det).max(0, keepdim=True).indices
+        *_, highest, _ = self._peak(gain, best, table)
+        chi = (nothing + table.log_det).gather(0, best).squeeze(0) - highest
+        return -0.5 * chi, nothing
+
+    def _peak(self, explained: Tensor, best: Tensor, table: _ClassTables) -> _Peak:
+        """What is explained (nodes, pixels) as a ratio of quadratic forms near its `best` node (1, pixels).
+
+        Its largest value over φ is an eigenvalue of 2 x 2 matrices.
+        """
+        middle = best.clamp(1, NODES - 2)
+        three = middle + self._neighbours
+        node = middle.squeeze(0)
+        values = explained.gather(0, three) * table.strength.expand_as(explained).gather(0, three)
+        level, both, rest = (self._square_coefficients[:, :, node] * values).sum(1)
+        upper, lower = torch.stack([level, both, level + 2 * rest]), table.form[:, node]
+        trace = (lower[2] * upper[0] - 2 * lower[1] * upper[1] + lower[0] * upper[2]) / table.area
+        det = (upper[0] * upper[2] - upper[1].square()) / table.area
+        apart = (trace.square() - 4 * det).clamp(min=0).sqrt()
+        return _Peak(three, upper, lower, 0.5 * (trace + apart), apart)
 
     def _solve_class(
         self, projected: Tensor, chi0: Tensor, norm: Tensor, table: _ClassTables
     ) -> tuple[Tensor, Tensor]:
         """Log evidence (pixels,) and mean z, mean z², mean w, best residual (4, pixels) of one class."""
         pixels = projected.shape[1]
-        moments = (table.moments @ projected).view(-1, _NODES, pixels)
+        moments = (table.moments @ projected).view(-1, NODES, pixels)
         gain, total, variance = torch.zeros_like(chi0), torch.zeros_like(chi0), torch.zeros_like(chi0)
         for face, solution, spread in zip(table.faces, table.solutions, table.sum_variance, strict=True):
-            u = (solution @ projected).view(-1, _NODES, pixels)
+            u = (solution @ projected).view(-1, NODES, pixels)
             energy = u[0] * moments[face[0]]
             for own, member in enumerate(face[1:], start=1):
                 energy = torch.addcmul(energy, u[own], moments[member])
@@ -311,35 +381,116 @@ class PosteriorSolver:
             gain = torch.where(better, energy, gain)
             total = torch.where(better, amount, total)
             variance = torch.where(better, spread, variance)
-        chi = chi0 - gain
-        total = total * norm
-        log_density = self._weight(chi, table.log_det) + self._log_prior(total)
-        return self._integrate(log_density, total, variance * norm.square(), chi)
-
-    def _log_prior(self, total: Tensor) -> Tensor:
-        """Flat over possible light, with soft edges; the last term is the Jacobian of (z, w)."""
-        z, w = total * self._cos, total * self._sin
-        glare = ((z - _BRIGHTEST_SUN).clamp(min=0) / self.noise.level).square()
-        glow = ((w - _BRIGHTEST_SKY).clamp(min=0) / _SKY_SOFTNESS).square()
-        gloom = ((_DARKEST_SKY - w).clamp(min=0) / _SKY_SOFTNESS).square()
-        return -0.5 * (glare + glow + gloom) + total.clamp(min=1e-6).log()
+        return self._integrate(chi0, gain, total * norm, variance * norm.square(), table)
 
     def _integrate(
-        self, log_density: Tensor, total: Tensor, variance: Tensor, chi: Tensor
+        self, chi0: Tensor, gain: Tensor, total: Tensor, variance: Tensor, table: _ClassTables
     ) -> tuple[Tensor, Tensor]:
-        """Quadrature over θ, on splines through the nodes; all arguments (nodes, pixels)."""
-        top = log_density.amax(0)
-        fine = self._refine @ (log_density - top).clamp(min=-60.0)
-        peak = fine.amax(0)
-        weight = (fine - peak).exp()
-        mass = weight.sum(0)
-        weight = weight / mass
-        light = self._refine @ total
-        z = light * self._fine_cos
-        spread = (self._refine @ variance).clamp(min=0) * (self._fine_cos.square() * self.noise.temperature)
-        mean_square = (weight * (z.square() + spread)).sum(0)
-        mean_sky = (weight * light * self._fine_sin).sum(0)
-        return top + peak + mass.log(), torch.stack([(weight * z).sum(0), mean_square, mean_sky, chi.amin(0)])
+        """Quadrature over θ of what was found at the nodes; all tensors (nodes, pixels).
+
+        The temperature comes last: it widens probabilities and light and never changes which class
+        is best.
+        """
+        most = chi0.amax(0)
+        explained = most - chi0 + gain
+        found, is_narrow = self._near_the_peak(explained - most, total, variance, table)
+        if not is_narrow.all():
+            found = torch.where(is_narrow, found, self._everywhere(explained - most, total, variance, table))
+        evidence, *moments, residual = found
+        return evidence / self.noise.temperature, torch.stack([*moments, residual])
+
+    def _everywhere(self, explained: Tensor, total: Tensor, variance: Tensor, table: _ClassTables) -> Tensor:
+        """Moments (5, pixels) of densities of any width, by their sum over the fine angles."""
+        light = self._lines @ (total * table.strength) / table.fine_strength
+        z, w = light * self._cos, light * self._sin
+        carried = self._squares @ (explained * table.strength) / table.fine_strength
+        likelihood = 0.5 * (carried - self._lines @ table.log_det)
+        density = likelihood + self._log_width + _log_prior(z, w, self.noise.level)
+        spread = (self._lines @ variance).clamp(min=0) * self._cos.square()
+        return _moments(density, z, w, spread, -carried, self.noise.temperature)
+
+    def _near_the_peak(
+        self, explained: Tensor, total: Tensor, variance: Tensor, table: _ClassTables
+    ) -> tuple[Tensor, Tensor]:
+        """Moments (5, pixels) of densities that lie between the neighbours of one node.
+
+        And whether they do, (pixels,). Arguments are (nodes, pixels).
+        """
+        heat = self.noise.temperature
+        best = (explained - table.log_det).max(0, keepdim=True).indices
+        peak = self._peak(explained, best, table)
+        low, middle, high = self._nodes[peak.three]
+        first, last = self._nodes[0], self._nodes[-1]
+        wanted = middle + peak.turn
+        centre = wanted.clamp(first, last)
+        strength = _form(peak.lower, centre - middle)
+        sharpness = (peak.apart * table.area).sqrt() / strength
+        # Beyond the first or last angle there is nothing: a peak there is cut, and as steep as it may be.
+        steepness = torch.maximum(sharpness, 0.5 * sharpness.square() * (wanted - centre).abs())
+        half = _REACH * min(heat, 4.0) ** 0.5 / steepness.clamp(min=1e-6)
+        turn = (centre - middle) + half * self._points
+        strength = _form(peak.lower, turn)
+        carried = _form(peak.upper, turn) / strength
+        node = peak.three[1]
+        amounts = total.gather(0, peak.three) * table.strength.expand_as(total).gather(0, peak.three)
+        level, slope, bend = (self._line_coefficients[:, :, node] * amounts).sum(1)
+        light = (level + slope * turn.sin() + bend * (1 - turn.cos())) / strength
+        angle = middle + turn
+        cos = angle.cos()
+        z, w = light * cos, light * angle.sin()
+        density = 0.5 * (carried - table.log_det[node].T) + _log_prior(z, w, self.noise.level)
+        density = density + (half * (2.0 / (_POINTS - 1))).log()
+        beyond = (angle > last) | (angle < first)
+        on_the_edge = beyond.any(0) & (self._points == 0)
+        density = torch.where(on_the_edge, density - math.log(2.0), density).masked_fill(beyond, -torch.inf)
+        spread = variance.gather(0, best) * cos.square()
+        is_narrow = ((centre - half >= low) | (low == first)) & ((centre + half <= high) | (high == last))
+        return _moments(density, z, w, spread, -carried, heat), is_narrow
+
+
+def _form(elements: Tensor, turn: Tensor) -> Tensor:
+    """A quadratic form in (cosφ, sinφ) with elements 11, 12, 22 (3, pixels), at φ (..., pixels)."""
+    cos, sin = turn.cos(), turn.sin()
+    return elements[0] * cos.square() + (2 * elements[1] * cos + elements[2] * sin) * sin
+
+
+def _turned(form: FloatArray, nodes: FloatArray) -> FloatArray:
+    """Elements 11, 12, 22 in (cosφ, sinφ) about each node, (3, nodes), of a form in (cosθ, sinθ)."""
+    along = np.stack([np.cos(nodes), np.sin(nodes)])
+    across = np.stack([-np.sin(nodes), np.cos(nodes)])
+    pairs = ((along, along), (along, across), (across, across))
+    return np.stack([np.einsum("in,ij,jn->n", a, form, b) for a, b in pairs])
+
+
+def _log_prior(z: Tensor, w: Tensor, level: float) -> Tensor:
+    """Flat over possible light, with soft edges; the last term is the Jacobian of (z, w)."""
+    glare = ((z - _BRIGHTEST_SUN).clamp(min=0) / level).square()
+    glow = ((w - _BRIGHTEST_SKY).clamp(min=0) / _SKY_SOFTNESS).square()
+    gloom = ((_DARKEST_SKY - w).clamp(min=0) / _SKY_SOFTNESS).square()
+    return -0.5 * (glare + glow + gloom) + 0.5 * (z.square() + w.square()).clamp(min=1e-12).log()
+
+
+def _moments(
+    log_density: Tensor, z: Tensor, w: Tensor, spread: Tensor, residual: Tensor, heat: float
+) -> Tensor:
+    """Log mass, mean z, mean z², mean w, least residual, (5, pixels), of densities (angles, pixels).
+
+    The temperature `heat` widens the light; the log mass is that of the density itself.
+    """
+    peak = log_density.amax(0)
+    relative = (log_density - peak).clamp(min=_NEGLIGIBLE)
+    mass = peak + relative.exp().sum(0).log()
+    weight = (relative / heat).exp()
+    weight = weight / weight.sum(0)
+    mean_square = (weight * (z.square() + spread * heat)).sum(0)
+    return torch.stack([mass, (weight * z).sum(0), mean_square, (weight * w).sum(0), residual.amin(0)])
+
+
+def _strength(lit: FloatArray, angles: FloatArray) -> FloatArray:
+    """|cosθ·s + sinθ·d|² of whitened sunlit and skylit spectra (columns, 2), (angles, 1)."""
+    gram = lit.T @ lit
+    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    return np.asarray(cos**2 * gram[0, 0] + 2 * cos * sin * gram[0, 1] + sin**2 * gram[1, 1])
 
 
 def _padded(rows: Tensor) -> Tensor:
@@ -349,14 +500,6 @@ def _padded(rows: Tensor) -> Tensor:
     does not depend on its company.
     """
     return torch.cat([rows, rows[-1:].expand(-len(rows) % _LANES)])
-
-
-def _free_residual(projected: Tensor, energy: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
-    """Squared residuals (nodes, pixels): with free coefficients (a lower bound), and with none."""
-    coordinates = (table.bound @ projected).square_().view(-1, _NODES, projected.shape[1])
-    size = len(table.faces[-1])
-    nothing = energy - coordinates[size:].sum(0)
-    return nothing - coordinates[:size].sum(0), nothing
 
 
 def _mix(evidence: Tensor, moments: Tensor, level: float, bands: int) -> PixelPosterior:

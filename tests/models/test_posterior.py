@@ -130,3 +130,42 @@ def test_direct_light_never_exceeds_full_sun(library):
     bright = 1.6 * seen(library, 2, 1.0, 1.0, [1.0])
     found = solver(library).solve(torch.as_tensor(bright[None]).float())
     assert 0.9 < float(found.sun[0]) <= 1.0
+
+
+@pytest.mark.parametrize("light", [(0.0, 0.5), (0.004, 0.3), (0.03, 0.6), (0.8, 0.9)], ids=str)
+def test_sharp_posteriors_are_integrated_as_well(light):
+    """Little noise, strong sun and weak sky: the light is known to a fraction of a degree of θ."""
+    bands = 80
+    wave = np.linspace(450.0, 2400.0, bands)
+    direct, diffuse = 1.1 * np.exp(-150 / wave), 0.9 * np.exp(-wave / 250)
+    road = 0.1 + 0.05 * wave / 2400
+    classes = [road, 1.7 * road * (1 + 0.011 * np.sin(wave / 130)), 0.3 + 0 * wave]
+    noise = NoiseModel(floor=1e-4, relative=0.02, smooth=0.0)
+    tested = PosteriorSolver(
+        Library(tuple(spectrum[None] for spectrum in classes), road), noise, direct, diffuse, wave
+    )
+    truth = road * (1 + 0.006 * np.sin(wave / 130))
+    x = (light[0] * direct + light[1] * diffuse) * truth
+    norms = np.geomspace(0.03, 30.0, 11)
+    norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
+    variance = (noise.floor / norm) ** 2 + noise.relative**2 / bands
+    # Fine where the sky outshines the sun, by the same measure dθ.
+    angles = np.pi / 2 - np.geomspace(1e-6, np.radians(84.0), 60_001)
+    width = np.abs(np.gradient(angles))
+    mass, mean = [], []
+    for spectrum in classes:
+        lit = (np.cos(angles)[:, None] * direct + np.sin(angles)[:, None] * diffuse) * spectrum
+        u = (lit @ x) / np.square(lit).sum(1)
+        chi = np.square(x - u[:, None] * lit).sum(1) / (x @ x) / variance
+        z, w = u * np.cos(angles), u * np.sin(angles)
+        prior = np.square(np.maximum(z - 1, 0) / noise.level)
+        prior += np.square(np.maximum(w - 1.05, 0) / 0.1) + np.square(np.maximum(0.2 - w, 0) / 0.1)
+        density = np.exp(-0.5 * (chi + prior)) * u * width
+        mass.append(density.sum())
+        mean.append((density * z).sum())
+    found = tested.solve(torch.as_tensor(x[None]).float())
+    probability = np.array(mass) / np.sum(mass)
+    assert 0.02 < probability[0] < 0.98
+    # Single precision leaves a few hundredths of log evidence, sums of 1e5 that cancel.
+    np.testing.assert_allclose(found.log_evidence.softmax(1)[0], probability, atol=0.06)
+    np.testing.assert_allclose(found.sun[0], np.sum(mean) / np.sum(mass), atol=0.02)
