@@ -27,6 +27,11 @@ TITLES = {
     "p3vae-no-sg": "ours, no stop-gradient",
     "p3vae-no-physics": "ours, no physics",
     "p3vae-paper-no-sg": "published, no stop-gradient",
+    "cnn": "CNN",
+    "cnn-all-labels": "CNN, all labels",
+    "random-forest": "random forest",
+    "ss-infogan": "ssInfoGAN",
+    "gaussian-vae": "Gaussian VAE",
     "guided-vae": "physics-guided VAE",
     "optimal-estimation": "optimal estimation",
     "matched-filter": "matched filter",
@@ -36,6 +41,8 @@ TITLES = {
 }
 _BLUE, _ORANGE, _GREY = "#2b6cb0", "#dd6b20", "#8a8f98"
 _GAP_NM = 30.0
+_FEWEST = 10
+"""Predictions without which a point of a calibration curve is chance."""
 
 
 def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
@@ -43,7 +50,11 @@ def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
     found = {work.model: kept_arrays(runs, work) for work in works if work.seed == 0}
     arrays: dict[str, Arrays] = {model: mine for model, mine in found.items() if mine}
     painters: dict[str, tuple[tuple[str, Callable[[dict[str, Arrays]], Figure | None]], ...]] = {
-        "simulated": (("latent_spectra", latent_spectra), ("irradiance", irradiance)),
+        "simulated": (
+            ("latent_spectra", latent_spectra),
+            ("irradiance", irradiance),
+            ("calibration", calibration),
+        ),
         "disentanglement": (("along_latents", along_latents),),
         "ablation": (("ablation_spectra", latent_spectra),),
         "methane": (("concentrations", concentrations),),
@@ -93,7 +104,7 @@ def latent_spectra(arrays: dict[str, Arrays]) -> Figure | None:
         for index, axis in enumerate(line):
             for number, spectrum in enumerate(mine[f"latent.{index}"]):
                 label = "latent" if number == 0 else None
-                _spectrum(axis, mine["wavelength_nm"], spectrum, color=_BLUE, lw=1.3, label=label)
+                _spectrum(axis, mine["wavelength_nm"], spectrum, color=_BLUE, lw=1.0, label=label)
             for number, spectrum in enumerate(mine[f"truth.{index}"]):
                 label = "truth" if number == 0 else None
                 style = {"color": "black", "lw": 0.9, "ls": (0, (3, 2)), "label": label}
@@ -126,6 +137,27 @@ def irradiance(arrays: dict[str, Arrays]) -> Figure | None:
     for mark in axes[0, 0].legend(fontsize=7, frameon=False, loc="upper left").legend_handles:
         mark.set_sizes([15.0])
     return figure
+
+
+def calibration(arrays: dict[str, Arrays]) -> Figure | None:
+    """How often predictions of a given confidence are right, by classifier and by posterior."""
+    from matplotlib import colormaps
+
+    figure, axes = _figure(1, 2, 3.6, 3.4, sharex=True, sharey=True)
+    for axis, letter in zip(axes[0], "qp", strict=True):
+        axis.plot([0, 1], [0, 1], color=_GREY, lw=0.8)
+        curves = {model: mine[f"reliability.{letter}"] for model, mine in arrays.items()
+                  if f"reliability.{letter}" in mine}  # fmt: skip
+        for number, (model, (confidence, accuracy, count)) in enumerate(curves.items()):
+            met = count >= _FEWEST
+            style = {"marker": "o", "ms": 3, "lw": 1.3, "color": colormaps["tab10"](number % 10)}
+            axis.plot(confidence[met], accuracy[met], label=TITLES.get(model, model), **style)
+        axis.set(xlim=(0, 1), ylim=(0, 1), title=f"{letter}(y|x)")
+        axis.set_xlabel("confidence", fontsize=9)
+        if curves:
+            axis.legend(fontsize=7, frameon=False, loc="lower right")
+    axes[0, 0].set_ylabel("share of right predictions", fontsize=9)
+    return figure if arrays else None
 
 
 def along_latents(arrays: dict[str, Arrays]) -> Figure | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p3vae.cli.reproduce import toulouse, townscape
-from p3vae.cli.reproduce.landcover_scores import Examiner, chips_told, spectra_told
+from p3vae.cli.reproduce.landcover_scores import LETTERS, Examiner, chips_told, spectra_told
 from p3vae.cli.reproduce.work import FILES, Outcome, Work
 from p3vae.models.baselines.fg_unet_training import LabelledImage, image_training_set
 from p3vae.models.landcover import (
@@ -21,7 +21,7 @@ from p3vae.models.landcover import (
     TrainingSettings,
     train_land_cover,
 )
-from p3vae.models.metrics import latent_spectra_score
+from p3vae.models.metrics import latent_spectra_score, reliability
 
 ALL_LABELS, FG_UNET = "cnn-all-labels", "fg-unet"
 MODELS: Mapping[str, Mapping[str, Any]] = {
@@ -134,7 +134,7 @@ def _toulouse_labels(split: toulouse.Split, work: Work) -> TrainingSet:
 def _figure_arrays(
     model: LandCoverModel, town: townscape.Townscape, test: townscape.Spectra
 ) -> dict[str, npt.NDArray[Any]]:
-    """Latent and true spectra of each class, and the light of some test spectra."""
+    """Latent and true spectra of each class, calibration, and the light of some test spectra."""
     light = town.irradiance
     arrays: dict[str, npt.NDArray[Any]] = {
         "wavelength_nm": town.bands.wavelength_nm,
@@ -147,6 +147,10 @@ def _figure_arrays(
         arrays[f"latent.{index}"] = np.asarray(spectra)
     shown = np.concatenate([np.flatnonzero(test.y == k)[:_SHOWN] for k in range(len(town.spectra))])
     found = model.predict(test.x[shown], light)
+    for method in model.methods:
+        predicted, confidence = spectra_told(model, test.x, light)(method)
+        curve = reliability(confidence, predicted == test.y, bins=10)
+        arrays[f"reliability.{LETTERS[method]}"] = np.stack([curve.confidence, curve.accuracy, curve.count])
     if found.irradiance is not None and found.irradiance_std is not None:
         arrays |= {"z.truth": test.z[shown], "z.mean": found.irradiance, "z.std": found.irradiance_std}
         arrays |= {"z.class": test.y[shown], "z.right": found.class_id - 1 == test.y[shown]}
