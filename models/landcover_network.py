@@ -75,6 +75,7 @@ class NetworkBrain(StoredNetwork):
     descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
     weight_decay: ClassVar[Mapping[str, float]] = {}
     """L2 penalty by the first part of parameter names."""
+    learns_unlabelled: ClassVar[bool] = True
     classifier: nn.Module
 
     def __init__(self, frame: Frame) -> None:
