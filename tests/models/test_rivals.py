@@ -40,7 +40,7 @@ def pixels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def training_set() -> TrainingSet:
     spectra, truth = pixels(160, 0)
-    return TrainingSet(spectra, truth, truth * 10 + np.arange(160) % 5, pixels(200, 1)[0])
+    return TrainingSet(spectra, truth, truth * 10 + np.arange(160) % 5, pixels(100, 1)[0])
 
 
 @pytest.fixture(scope="module", params=list(EPOCHS))
