@@ -1,8 +1,9 @@
 """The land-cover p3VAE as published: Beta light, Dirichlet mixing, latent spectra, physics layer.
 
-It departs from the published runs where those were left to chance or worked against themselves: concentrations
-start near one instead of anywhere; dropout is off at inference, whose draws are the same for every pixel; a KL
-is one number per sample. The L2 penalty on classifier and encoders is left out: it lowered F1 of q(y|x).
+It departs from the published runs where those were left to chance or worked against themselves:
+concentrations start near one instead of anywhere; dropout is off at inference, whose draws are the same for
+every pixel; a KL is one number per sample. The L2 penalty on classifier and encoders is left out: it lowered
+the F1 of q(y|x).
 """
 
 from __future__ import annotations
