@@ -45,6 +45,10 @@ class StoredNetwork(nn.Module):
         """None: no latent variables."""
         return None
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
+        """None: no decoder."""
+        return None
+
     def latent_spectra(self) -> list[Spectra] | None:
         """None: no latent spectra."""
         return None

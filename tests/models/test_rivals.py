@@ -103,7 +103,10 @@ def test_codes_and_latent_spectra_have_their_shapes(trained):
     codes, spectra = model.codes(pixels(11, 6)[0], LIGHT), model.latent_spectra()
     if model.settings.model in ("cnn", "random-forest"):
         assert codes is None
+        assert model.generate(0, np.zeros((2, 5), np.float32), LIGHT) is None
     else:
+        made = model.generate(1, codes, LIGHT)
+        assert made.shape == (11, 24) and ((made >= 0) & (made <= 1)).all()
         assert codes.shape == (11, 5) and np.isfinite(codes).all() and codes.std() > 0
     if model.settings.model == "guided-vae":
         assert [rows.shape for rows in spectra] == [(4, 24)] * 3
