@@ -122,6 +122,14 @@ def test_same_seed_same_model(model):
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize("model", ["gaussian-vae", "ss-infogan"])
+def test_resumed_equals_uninterrupted(model):
+    settings, states = TrainingSettings(model=model, epochs=3, batch_size=64), []
+    frame = (training_set(), BANDS, LIGHT, LEGEND, settings)
+    whole = train_land_cover(*frame, save_state=states.append)
+    assert train_land_cover(*frame, resume_from=states[0]).digest == whole.digest
+
+
 def test_without_physics_the_published_model_is_called_guided():
     settings = TrainingSettings(preset="paper", physics=False)
     with pytest.raises(TrainingError, match="guided-vae"):
