@@ -78,8 +78,7 @@ def label_plumes(ppm_m: FloatArray, valid: BoolArray, rule: PlumeRule | None = N
     """Label image (rows, cols): 0 no plume, 1... plumes by descending peak."""
     chosen = rule or PlumeRule()
     smooth = _median_of_neighbours(ppm_m, valid)
-    centre = np.median(smooth[valid]) if valid.any() else 0.0
-    scatter = MAD_TO_STD * np.median(np.abs(smooth[valid] - centre)) if valid.any() else np.inf
+    centre, scatter = _centre_and_scatter(smooth[valid])
     excess = np.where(valid, smooth - centre, -np.inf)
     labels, count = ndimage.label(excess > chosen.threshold_sigma * scatter, structure=EIGHT_NEIGHBOURS)
     if count == 0:
@@ -134,6 +133,16 @@ def list_plumes(
             )
         )
     return plumes
+
+
+def _centre_and_scatter(values: FloatArray) -> tuple[float, float]:
+    """Median and robust standard deviation; a sparse map's, mostly exact zeros, from its other values."""
+    if len(values) == 0:
+        return 0.0, np.inf
+    centre = float(np.median(values))
+    deviation = np.abs(values - centre)
+    telling = deviation if np.median(deviation) > 0 else deviation[deviation > 0]
+    return centre, MAD_TO_STD * float(np.median(telling)) if len(telling) else np.inf
 
 
 def _median_of_neighbours(ppm_m: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
