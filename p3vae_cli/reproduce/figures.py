@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from p3vae.cli.reproduce.townscape import CLASSES
 from p3vae.cli.reproduce.work import Work, kept_arrays
-from p3vae.physics.irradiance import apparent_reflectance, sky_from_sun
 from p3vae.physics.pendulum import OBSERVED_STEPS, TIME_STEP_S
 
 if TYPE_CHECKING:
@@ -161,34 +160,26 @@ def calibration(arrays: dict[str, Arrays]) -> Figure | None:
 
 
 def along_latents(arrays: dict[str, Arrays]) -> Figure | None:
-    """What moves when one latent variable moves: spectra along z_E, and along the mixing v."""
-    mine = arrays.get("p3vae") or arrays.get("p3vae-paper")
-    if not mine or "latent.0" not in mine:
+    """What each model changes in a spectrum when only its light code moves, and when only the others do."""
+    models = {name: mine for name, mine in arrays.items() if any(k.startswith("along.") for k in mine)}
+    if not models:
         return None
     from matplotlib import colormaps
 
-    figure, axes = _figure(2, len(CLASSES), 2.5, 2.1, sharex=True, sharey="col")
-    steps = np.linspace(0.0, 1.0, 9)
-    light = mine["direct_ratio"], mine["diffuse_ratio"]
-    for index in range(len(CLASSES)):
-        spectra = mine[f"latent.{index}"]
-        lit = apparent_reflectance(spectra.mean(0), steps, sky_from_sun(steps), *light)
-        other = spectra[1] if len(spectra) > 1 else spectra[0]
-        mixed = steps[:, None] * other + (1 - steps[:, None]) * spectra[0]
-        z = np.full(len(steps), 0.8)
-        mixed = apparent_reflectance(mixed, z, sky_from_sun(z), *light)
-        for row, curves in enumerate((lit, mixed)):
-            for step, curve in zip(steps, curves, strict=True):
-                colour = colormaps["viridis"](0.9 * step)
-                _spectrum(axes[row, index], mine["wavelength_nm"], curve, color=colour, lw=1.1)
-        if len(spectra) == 1:
-            axes[1, index].text(0.5, 0.92, "one latent spectrum", transform=axes[1, index].transAxes,
-                                ha="center", fontsize=8, color=_GREY)  # fmt: skip
-    _name_columns(axes, CLASSES, "wavelength [µm]")
+    first = next(iter(models.values()))
+    columns = [key for key in first if key.startswith("along.")]
+    figure, axes = _figure(len(models), len(columns), 2.5, 1.9, sharex=True, sharey="col")
+    for line, (model, mine) in zip(axes, models.items(), strict=True):
+        for axis, key in zip(line, columns, strict=True):
+            for step, curve in enumerate(mine[key]):
+                colour = colormaps["viridis"](0.9 * step / (len(mine[key]) - 1))
+                _spectrum(axis, mine["wavelength_nm"], curve, color=colour, lw=1.1)
+        line[0].set_ylabel(f"{TITLES.get(model, model)}\nreflectance", fontsize=9)
     for axis in axes[0]:
         axis.set_ylim(bottom=0.0)
-    axes[0, 0].set_ylabel("dark to light: $z_E$ from 0 to 1\nreflectance", fontsize=9)
-    axes[1, 0].set_ylabel("dark to light: $v_2$ from 0 to 1\nreflectance", fontsize=9)
+    kinds = {"light": "first code ($z_E$)", "mixing": "others ($v$)"}
+    parts = [key.split(".") for key in columns]
+    _name_columns(axes, [f"{CLASSES[int(k)]}, {kinds[kind]}" for _, kind, k in parts], "wavelength [µm]")
     return figure
 
 

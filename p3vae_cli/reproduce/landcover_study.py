@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from p3vae.cli.reproduce import toulouse, townscape
-from p3vae.cli.reproduce.landcover_scores import LETTERS, Examiner, chips_told, spectra_told
+from p3vae.cli.reproduce.landcover_arrays import figure_arrays
+from p3vae.cli.reproduce.landcover_scores import Examiner, chips_told, spectra_told
 from p3vae.cli.reproduce.work import FILES, Outcome, Work
 from p3vae.models.baselines.fg_unet_training import LabelledImage, image_training_set
 from p3vae.models.landcover import (
     ClassLegend,
-    LandCoverModel,
     TrainingSet,
     TrainingSettings,
     train_land_cover,
 )
-from p3vae.models.metrics import latent_spectra_score, reliability
+from p3vae.models.metrics import latent_spectra_score
 
 ALL_LABELS, FG_UNET = "cnn-all-labels", "fg-unet"
 MODELS: Mapping[str, Mapping[str, Any]] = {
@@ -41,11 +40,9 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 """Training settings of every model of the tables."""
 _REAL_EPOCHS = {"ss-infogan": 150, **dict.fromkeys(("cnn", "gaussian-vae", "guided-vae", "p3vae-paper"), 50)}
 """As published for the real scene; other models know their own number."""
-_QUICK_EPOCHS = {"cnn": 60, ALL_LABELS: 15, FG_UNET: 25, "ss-infogan": 15}
-_FEW_EPOCHS = 12
+_QUICK_EPOCHS = {"cnn": 60, ALL_LABELS: 15, FG_UNET: 25, "ss-infogan": 6}
+_FEW_EPOCHS = 5
 """Of every other model, if quick."""
-_SHOWN = 150
-"""Test spectra of each class in a figure."""
 
 
 def simulated_run(work: Work) -> Outcome:
@@ -69,7 +66,7 @@ def simulated_run(work: Work) -> Outcome:
     latent = model.latent_spectra()
     if latent is not None:
         scores |= {f"latent.{k}": v for k, v in asdict(latent_spectra_score(latent, town.spectra)).items()}
-    return Outcome(scores, _figure_arrays(model, town, drawn) if work.seed == 0 else {})
+    return Outcome(scores, figure_arrays(model, town, drawn) if work.seed == 0 else {})
 
 
 def real_run(work: Work) -> Outcome:
@@ -129,29 +126,3 @@ def _toulouse_labels(split: toulouse.Split, work: Work) -> TrainingSet:
         labels = np.where(inside, split.labelled_class[chip.samples], -1)
         images.append(LabelledImage(chip.cube, labels, np.where(inside, split.polygon[chip.samples], 0)))
     return image_training_set(images, seed=work.seed)
-
-
-def _figure_arrays(
-    model: LandCoverModel, town: townscape.Townscape, test: townscape.Spectra
-) -> dict[str, npt.NDArray[Any]]:
-    """Latent and true spectra of each class, calibration, and the light of some test spectra."""
-    light = town.irradiance
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "wavelength_nm": town.bands.wavelength_nm,
-        "direct_ratio": light.direct_ratio,
-        "diffuse_ratio": light.diffuse_ratio,
-    }
-    for index, spectra in enumerate(town.spectra):
-        arrays[f"truth.{index}"] = spectra
-    for index, spectra in enumerate(model.latent_spectra() or []):
-        arrays[f"latent.{index}"] = np.asarray(spectra)
-    shown = np.concatenate([np.flatnonzero(test.y == k)[:_SHOWN] for k in range(len(town.spectra))])
-    found = model.predict(test.x[shown], light)
-    for method in model.methods:
-        predicted, confidence = spectra_told(model, test.x, light)(method)
-        curve = reliability(confidence, predicted == test.y, bins=10)
-        arrays[f"reliability.{LETTERS[method]}"] = np.stack([curve.confidence, curve.accuracy, curve.count])
-    if found.irradiance is not None and found.irradiance_std is not None:
-        arrays |= {"z.truth": test.z[shown], "z.mean": found.irradiance, "z.std": found.irradiance_std}
-        arrays |= {"z.class": test.y[shown], "z.right": found.class_id - 1 == test.y[shown]}
-    return arrays
