@@ -38,13 +38,13 @@ _FIELDS = (
     *("plume", "pixels", "area_m2", "peak_ppm_m", "mean_ppm_m", "ime_kg", "ime_std_kg"),
     *("q_kg_h", "q_std_kg_h", "wind_m_s", "ueff_a", "ueff_b"),
 )
-UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE)
+UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE, Quality.SATURATED)
 UNSURE = 3.0
 """Pixels this many times less certain than the scene's median are judged by their neighbours."""
 REACH_PIXELS, FEWEST_SURE = 1.5, 0.1
 """Standard deviation of the neighbourhood's weights, and the share of it that must be sure."""
-RULE = PlumeRule(threshold_sigma=2.0, min_pixels=9, min_peak_sigma=12.0)
-"""In units of the scatter of enhancement over its own standard deviation, which has heavy tails."""
+RULE = PlumeRule(threshold_sigma=3.0, min_pixels=9, min_peak_sigma=12.0, rim_sigma=2.0)
+"""In units of the scatter over the scene, which has heavy tails."""
 UNFIT_TO_FILL = (Quality.CLOUD, Quality.FLARE)
 WGS84 = Geod(ellps="WGS84")
 
@@ -84,8 +84,8 @@ class _MethaneMap:
 def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Findings:
     """Write SCENE_plume_mask.tif and SCENE_plumes.gpkg beside the methane map, and say what they hold."""
     found = _read(summary)
-    certainty = found.ppm_m / found.std
-    labels = label_plumes(certainty, found.valid, options.rule)
+    seen = found.ppm_m, found.std, found.valid
+    labels = label_plumes(*seen, options.rule)
     plumes = list_plumes(
         found.ppm_m,
         found.std,
@@ -115,7 +115,7 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Fi
     lines += [_line(plume) for plume in plumes] or ["no plume found"]
     record: dict[str, Any] = {"plumes": rows}
     if options.control:
-        record["control_plumes"] = count_false_alarms(certainty, found.valid, options.rule)
+        record["control_plumes"] = count_false_alarms(*seen, options.rule)
         lines.append(f"control (sign-flipped map): {record['control_plumes']} plumes")
     return Findings(lines, record)
 
