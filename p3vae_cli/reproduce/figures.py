@@ -145,17 +145,18 @@ def calibration(arrays: dict[str, Arrays]) -> Figure | None:
     figure, axes = _figure(1, 2, 3.6, 3.4, sharex=True, sharey=True)
     for axis, letter in zip(axes[0], "qp", strict=True):
         axis.plot([0, 1], [0, 1], color=_GREY, lw=0.8)
-        curves = {model: mine[f"reliability.{letter}"] for model, mine in arrays.items()
-                  if f"reliability.{letter}" in mine}  # fmt: skip
-        for number, (model, (confidence, accuracy, count)) in enumerate(curves.items()):
+        for number, (model, mine) in enumerate(arrays.items()):
+            if f"reliability.{letter}" not in mine:
+                continue
+            confidence, accuracy, count = mine[f"reliability.{letter}"]
             met = count >= _FEWEST
             style = {"marker": "o", "ms": 3, "lw": 1.3, "color": colormaps["tab10"](number % 10)}
-            axis.plot(confidence[met], accuracy[met], label=TITLES.get(model, model), **style)
-        axis.set(xlim=(0, 1), ylim=(0, 1), title=f"{letter}(y|x)")
+            label = TITLES.get(model, model) if letter == "q" else None
+            axis.plot(confidence[met], accuracy[met], label=label, **style)
+        axis.set(xlim=(0, 1.02), ylim=(0, 1.02), title=f"{letter}(y|x)")
         axis.set_xlabel("confidence", fontsize=9)
-        if curves:
-            axis.legend(fontsize=7, frameon=False, loc="lower right")
     axes[0, 0].set_ylabel("share of right predictions", fontsize=9)
+    figure.legend(fontsize=8, frameon=False, loc="outside right center")
     return figure if arrays else None
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.reproduce.landcover_scores import LETTERS, spectra_told
+from p3vae.cli.reproduce.landcover_scores import LETTERS
 from p3vae.cli.reproduce.townscape import Spectra, Townscape
-from p3vae.models.landcover import LandCoverModel
+from p3vae.models.landcover import LandCoverModel, Method, Prediction
 from p3vae.models.metrics import reliability
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -22,28 +23,29 @@ _PURE = 0.1
 """A mixture with less than this of the other material counts as pure [1]."""
 
 
-def figure_arrays(model: LandCoverModel, town: Townscape, test: Spectra) -> Arrays:
-    """Spectra, calibration and light of one model on test spectra."""
+def figure_arrays(
+    model: LandCoverModel, town: Townscape, test: Spectra, found: Mapping[Method, Prediction]
+) -> Arrays:
+    """Spectra, calibration and light of one model, from what it found in test spectra."""
     arrays: Arrays = {"wavelength_nm": town.bands.wavelength_nm}
     for index, spectra in enumerate(town.spectra):
         arrays[f"truth.{index}"] = spectra
     for index, latent in enumerate(model.latent_spectra() or []):
         arrays[f"latent.{index}"] = np.asarray(latent)
-    for method in model.methods:
-        predicted, confidence = spectra_told(model, test.x, town.irradiance)(method)
-        curve = reliability(confidence, predicted == test.y, bins=10)
+    for method, prediction in found.items():
+        curve = reliability(prediction.confidence, prediction.class_id - 1 == test.y, bins=10)
         arrays[f"reliability.{LETTERS[method]}"] = np.stack([curve.confidence, curve.accuracy, curve.count])
-    return arrays | _light(model, town, test) | _along_latents(model, town, test)
+    return arrays | _light(found[model.methods[0]], test) | _along_latents(model, town, test)
 
 
-def _light(model: LandCoverModel, town: Townscape, test: Spectra) -> Arrays:
+def _light(usual: Prediction, test: Spectra) -> Arrays:
     """Estimated and true light of some spectra of each class."""
-    shown = np.concatenate([np.flatnonzero(test.y == k)[:_SHOWN] for k in range(len(town.spectra))])
-    found = model.predict(test.x[shown], town.irradiance)
-    if found.irradiance is None or found.irradiance_std is None:
+    if usual.irradiance is None or usual.irradiance_std is None:
         return {}
-    arrays: Arrays = {"z.truth": test.z[shown], "z.mean": found.irradiance, "z.std": found.irradiance_std}
-    return arrays | {"z.class": test.y[shown], "z.right": found.class_id - 1 == test.y[shown]}
+    shown = np.concatenate([np.flatnonzero(test.y == k)[:_SHOWN] for k in np.unique(test.y)])
+    light = {"truth": test.z, "mean": usual.irradiance, "std": usual.irradiance_std, "class": test.y}
+    light["right"] = usual.class_id - 1 == test.y
+    return {f"z.{name}": values[shown] for name, values in light.items()}
 
 
 def _along_latents(model: LandCoverModel, town: Townscape, test: Spectra) -> Arrays:
