@@ -3,7 +3,9 @@
     python benchmarks/methane_protocol.py --protocols ../shared/protocols
 
 Writes `results/methane_protocol.json` and `.md`. Every method gets the same pixels, the same prior range and
-the same absorption; p3vae also sees the pixels under plumes without their truth, as in a scene.
+the same absorption; p3vae also sees the pixels under plumes without their truth, as in a scene. Seeds 0, 10
+(and no other) were used in development. Pixels of this protocol have no place: errors of
+means are of 9 and of 25 consecutive ones.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,12 +27,14 @@ from p3vae.models.baselines.matched_filter import MatchedFilter
 from p3vae.models.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.methane import MethaneP3VAE, MethaneSettings
 from p3vae.models.methane_noise import NoiseModel
+from p3vae.models.methane_paper import PaperSettings, fit_paper
 from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption
 from p3vae.physics.spectral_response import Bands
 
 SETTINGS = [(split, conc) for conc in ("high", "low") for split in ("random", "fib")]
 METHODS = ("p3vae", "oe", "mf", "mf-log", "mag1c")
+DEFAULT_SEEDS = (1, 2, 3)
 PHYSICAL_SCALE = 0.1
 """The protocol's absorption at scale 1 is ten times that of methane."""
 
@@ -45,7 +50,11 @@ def load_protocol(folder: Path) -> ModuleType:
 
 
 def absorption_table(name: str, sensor: Any, scale: float) -> MethaneAbsorption:
-    """The absorption given to the methods: the truth's own, ours, or the truth's, moved or stronger."""
+    """The absorption given to the methods: the truth's own, moved or stronger, or ours.
+
+    The truth is Beer-Lambert on a grid of 1 nm. Ours knows that lines saturate within a nanometre, which at
+    1e5 ppm m and physical strength leaves two thirds of the depth; "unsaturated" leaves that knowledge out.
+    """
     own = MethaneAbsorption.from_table(sensor.grid, sensor.k, background=sensor.e_tot * sensor.t_h2o)
     if name == "own":
         return own
@@ -53,7 +62,8 @@ def absorption_table(name: str, sensor: Any, scale: float) -> MethaneAbsorption:
         return own.shifted(0.5)
     if name == "strong":
         return own.scaled(1.03)
-    return MethaneAbsorption.load().scaled(scale / PHYSICAL_SCALE)
+    shipped = MethaneAbsorption.load().scaled(scale / PHYSICAL_SCALE)
+    return replace(shipped, saturation=0.0 * shipped.saturation) if name == "unsaturated" else shipped
 
 
 def optics_of(data: dict[str, Any], table: MethaneAbsorption, air_mass_factor: float) -> PlumeOptics:
@@ -77,6 +87,8 @@ def estimator(
     free = torch.as_tensor(data["noplume"])
     under_plume = torch.as_tensor(np.concatenate([data["train"], data["test"]]))
     low, high = data["range"]
+    if method == "paper":
+        return fit_paper(free, under_plume, optics, PaperSettings(max_ppm_m=high, seed=seed)).invert
     if method.startswith("p3vae"):
         settings = MethaneSettings(min_ppm_m=low, max_ppm_m=high, seed=seed)
         noise = None if method == "p3vae-noise-estimated" else sensor_noise(data["sensor"])
@@ -104,9 +116,16 @@ def score(
     coverage = float((error <= 1.96 * estimate.std.double().numpy()).mean())
     return metrics | {
         "coverage": coverage,
+        "MAE_of_9": _error_of_means(predicted, truth, 9),
+        "MAE_of_25": _error_of_means(predicted, truth, 25),
         "fit_seconds": fitted - start,
         "pixels_per_second": len(test) / seconds,
     }
+
+
+def _error_of_means(predicted: np.ndarray, truth: np.ndarray, count: int) -> float:
+    whole = len(truth) // count * count
+    return float(np.abs((predicted - truth)[:whole].reshape(-1, count).mean(1)).mean())
 
 
 def average(scores: list[dict[str, float]]) -> dict[str, float]:
@@ -121,13 +140,14 @@ def row(record: dict[str, Any]) -> str:
         f"| {record['scale']:g} | {record['absorption']} | {record['split']}-{record['conc']} "
         f"| {record['method']} "
         f"| {record['MAE']:,.0f} | {record['bias']:,.0f} | {record['slope']:.3f} | {record['RMSE']:,.0f} "
-        f"| {record['coverage']:.3f} | {record['worst_MAE']:,.0f} | {record['seeds']} |"
+        f"| {record['coverage']:.3f} | {record['worst_MAE']:,.0f} | {record['MAE_of_9']:,.0f} "
+        f"| {record['MAE_of_25']:,.0f} | {record['seeds']} |"
     )
 
 
 HEADER = (
-    "| scale | absorption | setting | method | MAE | bias | slope | RMSE | coverage | worst MAE | seeds |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|"
+    "| scale | absorption | setting | method | MAE | bias | slope | RMSE | coverage | worst MAE "
+    "| MAE of 9 | MAE of 25 | seeds |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -141,7 +161,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
             if options.only and f"{split}-{conc}" not in options.only:
                 continue
             scores: dict[tuple[str, str], list[dict[str, float]]] = {}
-            for seed in range(options.seeds):
+            for seed in options.seeds:
                 data = protocol.make_dataset(split=split, conc=conc, seed=seed, abs_scale=scale)
                 for name in options.absorption:
                     optics = optics_of(data, absorption_table(name, data["sensor"], scale), protocol.AIRMASS)
@@ -152,7 +172,26 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
                 place = {"scale": scale, "absorption": name, "split": split, "conc": conc, "method": method}
                 records.append(place | average(values))
                 print(row(records[-1]), flush=True)
+            write(options, records)
     return records
+
+
+def write(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
+    """JSON and Markdown with the command that made them."""
+    options.output.parent.mkdir(exist_ok=True)
+    options.output.write_text(json.dumps(records, indent=1) + "\n")
+    asked = " ".join(f"--{name} {' '.join(map(str, getattr(options, name)))}" for name in ASKED)
+    head = [
+        "# Methane on semi-real PRISMA-like radiance",
+        "",
+        f"    python benchmarks/methane_protocol.py {asked}",
+    ]
+    seeds = f"Seeds {', '.join(map(str, options.seeds))}; all errors in ppm m. Coverage is of +-1.96 std."
+    table = "\n".join([*head, "", seeds, "", HEADER, *map(row, records)])
+    options.output.with_suffix(".md").write_text(table + "\n")
+
+
+ASKED = ("seeds", "scales", "methods", "absorption", "only")
 
 
 def main() -> None:
@@ -160,19 +199,19 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--protocols", type=Path, default=here.parents[1] / "shared" / "protocols")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(DEFAULT_SEEDS))
     parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 0.1])
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument(
-        "--absorption", nargs="+", default=["own"], choices=["own", "shipped", "shift", "strong"]
+        "--absorption",
+        nargs="+",
+        default=["own"],
+        choices=["own", "shipped", "unsaturated", "shift", "strong"],
     )
     parser.add_argument("--only", nargs="*", default=[], help="settings such as fib-low")
     parser.add_argument("--output", type=Path, default=here / "results" / "methane_protocol.json")
     options = parser.parse_args()
-    records = run(options)
-    options.output.parent.mkdir(exist_ok=True)
-    options.output.write_text(json.dumps(records, indent=1) + "\n")
-    options.output.with_suffix(".md").write_text("\n".join([HEADER, *map(row, records)]) + "\n")
+    run(options)
 
 
 if __name__ == "__main__":

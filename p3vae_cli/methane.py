@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -77,13 +78,31 @@ class Inverter(Protocol):
         """Enhancement of radiance (pixels, bands)."""
 
 
+class _Cores:
+    """A method at work on every core, a part of the pixels each: many small matrices need no more threads."""
+
+    def __init__(self, method: Inverter) -> None:
+        self._method, self._count = method, torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(
+            self._count, "p3vae-invert", initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+    def invert(self, radiance: torch.Tensor, detector_column: torch.Tensor | None) -> MethaneEstimate:
+        """Enhancement of radiance (pixels, bands)."""
+        parts = torch.chunk(radiance, self._count)
+        columns = (
+            [None] * len(parts) if detector_column is None else torch.chunk(detector_column, self._count)
+        )
+        return MethaneEstimate.concatenate(list(self._pool.map(self._method.invert, parts, columns)))
+
+
 def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int, int], None]) -> Plan:
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
     _require_sense(options)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = _View.of(scene, drawn, options)
-    inverter = _fit(scene, view, drawn, options, progress)
+    cores = _Cores(_fit(scene, view, drawn, options, progress))
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         values = tile.values[..., view.bands].reshape(-1, len(view.bands))
@@ -93,7 +112,7 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
         found = np.full((3, len(values)), NODATA, np.float32)
         if usable.any():
             radiance = torch.from_numpy(np.ascontiguousarray(values[usable]))
-            estimate = inverter.invert(radiance, view.groups(column[usable]))
+            estimate = cores.invert(radiance, view.groups(column[usable]))
             found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
         classes = quality_classes(values, view.nominal, view.sun_zenith_deg)
         quality = np.where(usable | (alive & (classes == Quality.SATURATED)), classes, 0)
