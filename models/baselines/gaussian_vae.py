@@ -1,6 +1,7 @@
 """Kingma's semi-supervised VAE (M2, arXiv:1406.5298) with a Gaussian latent and a network for a decoder.
 
-Unlike M2, unlabelled spectra do not change the decoder unless `stop_gradient` is off: a stronger rival so.
+Unlike M2, unlabelled spectra do not change the decoder unless `stop_gradient` is off: in the one simulated
+scene where both were tried, this was the stronger rival.
 """
 
 from __future__ import annotations
