@@ -140,6 +140,8 @@ def irradiance(arrays: dict[str, Arrays]) -> Figure | None:
 
 def calibration(arrays: dict[str, Arrays]) -> Figure | None:
     """How often predictions of a given confidence are right, by classifier and by posterior."""
+    if not arrays:
+        return None
     from matplotlib import colormaps
 
     figure, axes = _figure(1, 2, 3.6, 3.4, sharex=True, sharey=True)
@@ -157,7 +159,7 @@ def calibration(arrays: dict[str, Arrays]) -> Figure | None:
         axis.set_xlabel("confidence", fontsize=9)
     axes[0, 0].set_ylabel("share of right predictions", fontsize=9)
     figure.legend(fontsize=8, frameon=False, loc="outside right center")
-    return figure if arrays else None
+    return figure
 
 
 def along_latents(arrays: dict[str, Arrays]) -> Figure | None:

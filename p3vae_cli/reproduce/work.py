@@ -85,7 +85,7 @@ class Outcome:
     """By name, for example `grid.p.f1`; what is not finite is not kept."""
     arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """For the figures; only the first seed gives any."""
-    seconds: float = float("nan")
+    seconds: float = 0.0
 
 
 Run = Callable[[Work], Outcome]

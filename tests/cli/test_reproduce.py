@@ -90,7 +90,7 @@ def test_land_cover_from_files_and_built_in(tmp_path: Path) -> None:
     simulated_file(tmp_path / "data" / "simulated" / "simulated.npz")
     for data in ((), ("--data", tmp_path / "data")):
         out = tmp_path / f"out{len(data)}"
-        done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "cnn", *data)
+        done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "random-forest", *data)
         assert done.exit_code == 0, done.output
         (row,) = json.loads((out / "simulated.json").read_text())["rows"]
         assert row["columns"][5]["title"] == "average"
