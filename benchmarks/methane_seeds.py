@@ -30,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
     protocol = load_protocol(options.protocols)
     data = protocol.make_dataset(split="random", conc="high", seed=1)
-    optics = optics_of(data, absorption_table("own", data["sensor"], 1.0), protocol.AIRMASS)
+    optics = optics_of(data, absorption_table("own", protocol, data["sensor"], 1.0), protocol.AIRMASS)
     free, test, truth = torch.as_tensor(data["noplume"]), torch.as_tensor(data["test"]), data["rho_test"]
     low, high = data["range"]
     errors = []

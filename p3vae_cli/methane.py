@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -78,6 +79,17 @@ class Inverter(Protocol):
         """Enhancement of radiance (pixels, bands)."""
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Learning is many small matrices: with more threads it takes longer, twice as long on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class _Cores:
     """A method at work on every core, a part of the pixels each: many small matrices need no more threads."""
 
@@ -102,7 +114,9 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
     _require_sense(options)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = _View.of(scene, drawn, options)
-    cores = _Cores(_fit(scene, view, drawn, options, progress))
+    with _one_thread():
+        method = _fit(scene, view, drawn, options, progress)
+    cores = _Cores(method)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         values = tile.values[..., view.bands].reshape(-1, len(view.bands))
