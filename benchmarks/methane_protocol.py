@@ -189,7 +189,7 @@ def write(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
         kept = [r for r in json.loads(options.output.read_text()) if _place(r) not in redone]
         records = sorted([*kept, *records], key=_order)
     options.output.write_text(json.dumps(records, indent=1) + "\n")
-    asked = " ".join(f"--{name} {' '.join(map(str, getattr(options, name)))}" for name in ASKED)
+    asked = "--methods METHOD... --keep" if options.keep else _asked(options)
     head = [
         "# Methane on semi-real PRISMA-like radiance",
         "",
@@ -199,6 +199,11 @@ def write(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     table = "\n".join([*head, "", seeds, "", HEADER, *map(row, records)])
     note = OTHER_TABLES if {"shipped", "unsaturated"} & {r["absorption"] for r in records} else ""
     options.output.with_suffix(".md").write_text(table + "\n" + note)
+
+
+def _asked(options: argparse.Namespace) -> str:
+    given = {name: " ".join(map(str, getattr(options, name))) for name in ASKED}
+    return " ".join(f"--{name} {values}" for name, values in given.items() if values)
 
 
 def _place(record: dict[str, Any]) -> tuple[Any, ...]:
