@@ -54,6 +54,12 @@ class ExactBrain:
             mixing[rows, : len(library)] = explain(pixels[rows], library, self._light(irradiance)).mixing
         return torch.cat([found.sun[:, None], found.sky[:, None], found.sun.new_tensor(mixing)], 1)
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor:
+        """The spectra of the class mixed and lit; codes as `codes` gives them."""
+        spectra = codes.new_tensor(self.library.spectra[index])
+        light = codes[:, :2] @ codes.new_tensor(self._light(irradiance))
+        return light * (codes[:, 2 : 2 + len(spectra)] @ spectra)
+
     def latent_spectra(self) -> list[Spectra]:
         """The library."""
         return list(self.library.spectra)

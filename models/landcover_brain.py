@@ -78,6 +78,9 @@ class Brain(Protocol):
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
         """Latent codes (pixels, latents) without the class, the light first; None without latents."""
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
+        """Mean spectra (samples, bands) of a class with codes (samples, latents); None without a decoder."""
+
     def latent_spectra(self) -> list[Spectra] | None:
         """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
 

@@ -134,6 +134,16 @@ class LandCoverModel:
             found = _joined([self.brain.codes(chunk, irradiance) for chunk in chunks])
         return None if found is None else _spread(found.cpu().numpy(), usable)
 
+    def generate(self, index: int, codes: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:
+        """Mean spectra (samples, bands) of the class at `index` with codes (samples, latents).
+
+        The way back from `codes`; None from a model without a decoder.
+        """
+        with torch.inference_mode():
+            values = torch.as_tensor(codes, dtype=torch.float32, device=self.device)
+            made = self.brain.generate(index, values, irradiance)
+        return None if made is None else made.cpu().numpy()
+
     def latent_spectra(self) -> list[Spectra] | None:
         """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
         return self.brain.latent_spectra()

@@ -45,6 +45,10 @@ class StoredNetwork(nn.Module):
         """None: no latent variables."""
         return None
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
+        """None: no decoder."""
+        return None
+
     def latent_spectra(self) -> list[Spectra] | None:
         """None: no latent spectra."""
         return None
@@ -75,6 +79,7 @@ class NetworkBrain(StoredNetwork):
     descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
     weight_decay: ClassVar[Mapping[str, float]] = {}
     """L2 penalty by the first part of parameter names."""
+    learns_unlabelled: ClassVar[bool] = True
     classifier: nn.Module
 
     def __init__(self, frame: Frame) -> None:

@@ -52,6 +52,8 @@ Examples = tuple[Tensor, Tensor]
 
 _DEFAULT_EPOCHS = 20
 _STEPS = 30
+_LONGEST_EPOCH = 8000
+"""Spectra of one pass at most, about as many as the largest published set has."""
 _ENOUGH_POLYGONS = 4
 """A network never sees what is kept aside; with fewer polygons that might be all there is of a material."""
 
@@ -174,6 +176,8 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
     settings, classes, descent = job.settings, len(job.legend), kind.descent
     epochs = settings.epochs or descent.epochs
     kept, rest = job.part(job.folds[0]), job.part(~job.folds[0])
+    if not kind.learns_unlabelled:
+        rest = replace(rest, unlabelled=rest.unlabelled[:0])
     kept_x, kept_y = torch.from_numpy(kept.spectra), torch.from_numpy(kept.class_index.astype(np.int64))
 
     def build(seed: int) -> NetworkBrain:
@@ -216,10 +220,18 @@ def _grow_forest(job: Job) -> tuple[RandomForest, TrainingSummary]:
 
 
 def _batches(data: TrainingSet, size: int, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
-    """One pass over the labelled spectra, each batch with as many unlabelled ones."""
+    """One pass over the larger of both sets, each batch with as many labelled as unlabelled spectra."""
     x, y = torch.from_numpy(data.spectra), torch.from_numpy(data.class_index.astype(np.int64))
     pool = torch.from_numpy(data.unlabelled)
-    parts = torch.split(torch.randperm(len(x), generator=generator), size)
-    for number, rows in enumerate(parts):
-        others = torch.randint(len(pool), (len(rows),), generator=generator) if len(pool) else rows[:0]
-        yield Batch(x[rows], y[rows], pool[others], epoch * len(parts) + number)
+    count = max(len(x), min(len(pool), _LONGEST_EPOCH))
+    labelled = torch.split(_shuffled(len(x), count, generator), size)
+    unlabelled = torch.split(_shuffled(len(pool), count, generator), size) if len(pool) else None
+    for number, rows in enumerate(labelled):
+        others = rows[:0] if unlabelled is None else unlabelled[number]
+        yield Batch(x[rows], y[rows], pool[others], epoch * len(labelled) + number)
+
+
+def _shuffled(size: int, count: int, generator: torch.Generator) -> Tensor:
+    """`count` of `size` indices in random order, every one as often as any other, but for one time."""
+    rounds = [torch.randperm(size, generator=generator) for _ in range(-(-count // size))]
+    return torch.cat(rounds)[:count]

@@ -9,14 +9,14 @@ grid, with sensor noise and the spread of the background in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile
-from p3vae.models.methane_background import Background, clear_clusters, single_gaussian
+from p3vae.models.methane_background import Background, clear_clusters, clear_code, single_gaussian
 from p3vae.models.methane_features import Features
 from p3vae.models.methane_noise import NoiseModel
 from p3vae.models.methane_posterior import Grid, GridPosterior, brightness_levels, summarise
@@ -26,6 +26,9 @@ KIND = "methane"
 COLUMN_GROUPS = 8
 """Detector columns are treated in this many groups of neighbours: a smile changes slowly across them."""
 INVERT_CHUNK = 8192
+KNOWN_GROUND, NEW_GROUND = 1.1, 1.3
+"""Temperature of the posterior on ground known from plume-free pixels, and what is added on ground that was
+mostly seen under plumes, whose background is less certain than its covariances say."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class MethaneSettings:
     """How the background is learned and the posterior evaluated."""
 
     components: int = 8
-    rounds: int = 6
+    rounds: int = 7
     """Rounds of expectation-maximisation."""
     nodes: int = 64
     min_ppm_m: float = 0.0
@@ -106,7 +109,6 @@ class MethaneP3VAE:
                 group.transmittance(grid.nodes)[:, features.absorbing_bands],
                 levels,
                 model_error=settings.model_error,
-                predictive=True,
             )
             for group in _column_optics(optics)
         )
@@ -131,13 +133,16 @@ class MethaneP3VAE:
         return MethaneEstimate(*out)
 
     def _invert_group(self, radiance: Tensor, posterior: GridPosterior) -> MethaneEstimate:
-        mean, std = summarise(posterior.log_evidence(self.features(radiance.float())), self.grid)
+        spectra = self.features(radiance.float())
+        temperature = KNOWN_GROUND + NEW_GROUND * posterior.novelty(spectra).clamp(0.0, 1.0)
+        mean, std = summarise(posterior.log_evidence(spectra) / temperature[:, None], self.grid)
         prior_variance = (self.settings.max_ppm_m - self.settings.min_ppm_m) ** 2 / 12.0
         return MethaneEstimate(mean, std, (1.0 - std**2 / prior_variance).clamp(min=0.0))
 
     def to_file(self) -> ModelFile:
         """Background, view and settings; the optics belong to the scene and are given again on reading."""
         features, background = self.features, self.background
+        known = background.plume_free or clear_code(background)
         tensors = {
             "absorbing_bands": features.absorbing_bands,
             "clear_bands": features.clear_bands,
@@ -150,8 +155,10 @@ class MethaneP3VAE:
             "weight": background.weight,
             "mean": background.mean,
             "covariance": background.covariance,
-            "plume_free": background.plume_free,
             "levels": self.levels,
+            "free_weight": known.weight,
+            "free_mean": known.mean,
+            "free_covariance": known.covariance,
             "wavelength_nm": self.optics.wavelength_nm,
         }
         return ModelFile(KIND, {"settings": asdict(self.settings)}, tensors)
@@ -173,7 +180,8 @@ class MethaneP3VAE:
             NoiseModel(t["noise_read"], t["noise_shot"]),
         )
         clear_size = int(features.basis.shape[1])
-        background = Background(t["weight"], t["mean"], t["covariance"], clear_size, t["plume_free"])
+        known = Background(t["free_weight"], t["free_mean"], t["free_covariance"], clear_size)
+        background = Background(t["weight"], t["mean"], t["covariance"], clear_size, known)
         settings = MethaneSettings(**file.card["settings"])
         return cls._assemble(settings, optics, features, background, t["levels"])
 
@@ -215,16 +223,25 @@ def _learn(
         moments = GridPosterior(background, features, torch.ones_like(light[:1]), levels).expectation(
             spectra, generator, share[: len(spectra)] if first else None
         )
-        plume_free = moments.count
+        known = None
         if under_plume is not None:
+            known = clear_code(moments.background(background.clear_size))
             posterior = GridPosterior(background, features, light, levels, model_error=settings.model_error)
             hidden = posterior.expectation(under_plume, generator, share[len(spectra) :] if first else None)
             moments = moments + hidden.weighted(FIRST_ROUND_WEIGHT if first else settings.unlabelled_weight)
-        background = moments.background(background.clear_size, plume_free)
+        background = replace(_ahead(background, moments.background(background.clear_size)), plume_free=known)
         progress(round_ + 1, settings.rounds + 1)
     return background, levels
 
 
+def _ahead(before: Background, after: Background) -> Background:
+    """Means a longer step on: under plumes, expectation-maximisation moves them slowly but steadily."""
+    if before.components != after.components:
+        return after
+    return replace(after, mean=after.mean + OVER_RELAXATION * (after.mean - before.mean))
+
+
+OVER_RELAXATION = 0.8
 FIRST_ROUND_WEIGHT = 0.05
 """At first the background under plumes is only known through the pooled Gaussian: it should not dominate."""
 

@@ -25,10 +25,6 @@ PRIOR_SHRINK = 0.1
 EIGENVALUE_FLOOR = 1e-3
 """Of the noise variance: no direction of the background is known better than this."""
 GMM_FEATURES = 12
-SUPPORT_PIXELS = 50.0
-"""Plume-free pixels that halve the extra variance of a component."""
-UNSUPPORTED_EXCESS = 2.0
-"""Extra variance, in units of its own, of a component never seen without a plume."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +35,8 @@ class Background:
     mean: Tensor
     covariance: Tensor
     clear_size: int
-    plume_free: Tensor
-    """Plume-free pixels that each component was learned from, (K,)."""
-
-    @property
-    def widening(self) -> Tensor:
-        """Factor (K,) on the variance of components that were hardly ever seen without a plume."""
-        return 1.0 + UNSUPPORTED_EXCESS * SUPPORT_PIXELS / (self.plume_free + SUPPORT_PIXELS)
+    plume_free: Background | None = None
+    """The clear code of the same components as plume-free pixels alone show it; None: as all show it."""
 
     @property
     def components(self) -> int:
@@ -58,6 +49,12 @@ def joint(spectra: Spectra) -> Tensor:
     return torch.cat([spectra.clear, spectra.absorbing], 1)
 
 
+def clear_code(background: Background) -> Background:
+    """The mixture of the clear code alone."""
+    q = background.clear_size
+    return Background(background.weight, background.mean[:, :q], background.covariance[:, :q, :q], q)
+
+
 def single_gaussian(spectra: Spectra) -> Background:
     """One component from plume-free pixels, their noise removed."""
     b = joint(spectra)
@@ -65,7 +62,7 @@ def single_gaussian(spectra: Spectra) -> Background:
     # features are in units of noise, so signal is what exceeds one
     signal = (vectors * (values - 1.0).clamp(min=EIGENVALUE_FLOOR)) @ vectors.T
     one = torch.ones(1, dtype=torch.float64)
-    return Background(one, b.mean(0, keepdim=True), signal[None], spectra.clear.shape[1], float(len(b)) * one)
+    return Background(one, b.mean(0, keepdim=True), signal[None], spectra.clear.shape[1])
 
 
 def clear_clusters(clear: Tensor, components: int, seed: int) -> Tensor:
@@ -107,11 +104,11 @@ class Moments:
         """The same pixels, each counting `factor` times."""
         return Moments(factor * self.count, factor * self.first, factor * self.second)
 
-    def background(self, clear_size: int, plume_free: Tensor) -> Background:
+    def background(self, clear_size: int) -> Background:
         """The mixture that explains these moments best, covariances shrunk towards the pooled one."""
         count = self.count.clamp(min=1.0)[:, None, None]
         mean = self.first / count[:, 0]
         covariance = self.second / count - mean[:, :, None] * mean[:, None, :]
         pooled = (count * covariance).sum(0) / count.sum()
         shrunk = (count * covariance + PRIOR_PIXELS * PRIOR_SHRINK * pooled) / (count + PRIOR_PIXELS)
-        return Background(self.count / self.count.sum(), mean, shrunk, clear_size, plume_free)
+        return Background(self.count / self.count.sum(), mean, shrunk, clear_size)

@@ -13,6 +13,10 @@ CLEAR_COMPONENTS = 24
 """Principal components kept of the bands without absorption; beyond them plain noise is left."""
 DARKEST = 1e-4
 """Brightness floor [W m-2 sr-1 um-1]: deep shadow and clear water send about ten times as much."""
+CLEAR_FROM_NM = 1450.0
+"""Clear bands below [nm] are left out where there are enough above: what visible light tells about the ground
+at 2300 nm changes from one kind of ground to the next, and with it would come a bias."""
+FEWEST_CLEAR = 12
 BRIGHTNESS_NM = (1450.0, 2200.0)
 """Clear bands in this range [nm] measure how bright the ground is in the short-wave infrared."""
 
@@ -69,7 +73,9 @@ class Features:
         cls, radiance: Tensor, noise: NoiseModel, absorbing: Tensor, wavelength_nm: Tensor
     ) -> Features:
         """From plume-free radiance (pixels, bands), the absorbing bands (mask) and their centres [nm]."""
-        clear = torch.where(~absorbing)[0]
+        clear = torch.where(~absorbing & (wavelength_nm >= CLEAR_FROM_NM))[0]
+        if len(clear) < FEWEST_CLEAR:
+            clear = torch.where(~absorbing)[0]
         if len(clear) < 3:
             raise ValueError("at least three bands without methane absorption are needed")
         swir = (wavelength_nm[clear] >= BRIGHTNESS_NM[0]) & (wavelength_nm[clear] <= BRIGHTNESS_NM[1])
@@ -96,6 +102,11 @@ class Features:
         bands = self.clear_bands
         variance = self.noise.variance(typical * brightness)[bands] / brightness**2
         return self.basis.T @ (variance[:, None] * self.basis)
+
+    def brightness_variance(self, brightness: float, typical: Tensor) -> Tensor:
+        """Relative variance of the measured brightness [1]; `typical` (bands,): radiance over brightness."""
+        noise = self.noise.variance(typical * brightness)[self.brightness_bands]
+        return noise.mean() / len(noise) / brightness**2
 
     def absorbing_noise(self, brightness: float, background: Tensor) -> Tensor:
         """Variance of a signal (..., absorbing bands) at a brightness, all in feature units."""

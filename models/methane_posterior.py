@@ -6,6 +6,7 @@ of z_I and the decoder f_I in one) and a fixed covariance S_k, so for concentrat
     p(a | c, k, z) = N(a; T(z) m_k(c), T(z) S_k T(z) + noise(z))
 
 All matrices depend on (k, z, brightness level) only: they are factorised once, pixels are matrix products.
+The absorbing bands are first projected on the few directions in which background and plume exceed the noise.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from p3vae.models.methane_background import Background, Moments, joint
-from p3vae.models.methane_features import Features, Spectra
+from p3vae.models.methane_features import DARKEST, Features, Spectra
 
 UPSAMPLING = 3
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
-LEVELS = 4
+LEVELS = 7
+DARKER = (1 / 18, 1 / 6, 1 / 2)
+"""Further levels, over the lowest of ground learned from: other pixels may lie in deep shadow."""
 CHUNK = 512
+SIGNAL_FLOOR = 10.0
+"""Directions of the absorbing bands in which the variance of the signal is less than this many times that of
+the noise, on the brightest ground, are left out: the results stay, the time is halved."""
 NEGLIGIBLE_LOG_SHARE = 7.0
 """Components whose clear bands fit worse than the best by this in log-likelihood are left out."""
 
@@ -55,9 +61,39 @@ class Grid:
 
 def brightness_levels(brightness: Tensor) -> Tensor:
     """Representative brightness values for which noise is tabulated, (levels,)."""
-    inner = torch.quantile(brightness, torch.tensor([0.01, 0.99], dtype=brightness.dtype)).clamp(min=1e-6)
-    low, high = torch.log10(inner).tolist()
-    return torch.logspace(low, high, LEVELS, dtype=torch.float64)
+    inner = torch.quantile(brightness.double(), torch.tensor([0.005, 0.99], dtype=torch.float64))
+    low, high = torch.log10(inner.clamp(min=DARKEST)).tolist()
+    usual = torch.logspace(low, high, LEVELS, dtype=torch.float64)
+    return torch.cat([usual[0] * torch.tensor(DARKER, dtype=torch.float64), usual])
+
+
+@dataclass(frozen=True, eq=False)
+class _ClearDensity:
+    """p(clear code), tabulated by brightness level."""
+
+    constant: Tensor
+    """(levels, components)"""
+    whitening: Tensor
+    """(levels, components, q, q)"""
+    mean: Tensor
+    """(components, q)"""
+
+    def distance(self, level: int, centred: Tensor) -> Tensor:
+        """Squared Mahalanobis distance (components, pixels) of centred codes (components, pixels, q)."""
+        return torch.bmm(centred, self.whitening[level].transpose(1, 2)).square().sum(2)
+
+    def __call__(self, level: int, clear: Tensor) -> Tensor:
+        """ln p up to a constant, (pixels,)."""
+        distance = self.distance(level, clear - self.mean[:, None])
+        return torch.logsumexp(self.constant[level][:, None] - 0.5 * distance, 0)
+
+
+def _clear_density(mixture: Background, noise: Tensor) -> _ClearDensity:
+    """With noise (levels, components, q, q)."""
+    q = mixture.clear_size
+    whitening, logdet = _whitening(mixture.covariance[:, :q, :q] + noise)
+    constant = torch.log(mixture.weight.clamp(min=1e-12)) - logdet
+    return _ClearDensity(constant.float(), whitening.float(), mixture.mean[:, :q].float())
 
 
 class GridPosterior:
@@ -71,39 +107,41 @@ class GridPosterior:
         levels: Tensor,
         *,
         model_error: float = 0.0,
-        predictive: bool = False,
     ) -> None:
-        """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth.
-
-        `predictive` widens components that few plume-free pixels support (for results, not for learning).
-        """
+        """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
         self.background, self.transmittance, self.levels = background, transmittance, levels
         q = background.clear_size
         typical = _typical_spectrum(background, features)
         clear_noise = torch.stack([features.clear_noise(float(level), typical) for level in levels])
-        cov = background.covariance
         mean_clear, mean_absorbing = background.mean[:, :q], background.mean[:, q:]
-        clear = cov[None, :, :q, :q] + clear_noise[:, None]
-        gain = torch.linalg.solve(clear, cov[None, :, :q, q:].expand(len(levels), -1, -1, -1))
-        rest = cov[None, :, q:, q:] - cov[None, :, q:, :q] @ gain
-        if predictive:
-            rest = rest * background.widening[:, None, None]
+        # a pixel is divided by its own noisy brightness, which moves all its bands together
+        doubt = torch.stack([features.brightness_variance(float(level), typical) for level in levels])
+        whole = torch.cat([(features.centre @ features.basis).double() + mean_clear, mean_absorbing], 1)
+        common = doubt[:, None, None, None] * whole[:, :, None] * whole[:, None, :]
+        cov = background.covariance + common
+        clear = cov[:, :, :q, :q] + clear_noise[:, None]
+        self.clear_densities = tuple(
+            _clear_density(mixture, common[:, :, :q, :q] + clear_noise[:, None])
+            for mixture in (background, background.plume_free or background)
+        )
+        gain = torch.linalg.solve(clear, cov[:, :, :q, q:])
+        rest = cov[:, :, q:, q:] - cov[:, :, q:, :q] @ gain
         mean = transmittance * mean_absorbing[:, None]
         depth = -torch.log(transmittance.clamp(min=1e-30))
         noise = torch.stack([features.absorbing_noise(float(level), mean) for level in levels])
         self.noise = noise + (model_error * depth * mean) ** 2
         self.clear_noise = clear_noise
-        light = transmittance[:, :, None] * transmittance[:, None, :]
-        total = rest[:, :, None] * light + torch.diag_embed(self.noise)
-        clear_whitening, clear_logdet = _whitening(clear)
+        self.projection = _signal_directions(background, transmittance, rest, self.noise)
+        seen = transmittance[..., None] * self.projection
+        total = torch.einsum("nbr,lkbc,ncs->lknrs", seen, rest, seen)
+        total += torch.einsum("br,lknb,bs->lknrs", self.projection, self.noise, self.projection)
         whitening, logdet = _whitening(total)
-        clear_constant = torch.log(background.weight.clamp(min=1e-12)) - clear_logdet
-        constant = clear_constant[..., None] - logdet
-        self.clear_constant = clear_constant.float()
-        self.tables = tuple(
-            t.float()
-            for t in (clear_whitening, gain, mean_clear, mean_absorbing, whitening, transmittance, constant)
-        )
+        self.constant = self.clear_densities[0].constant[..., None] - logdet.float()
+        # ln p is -|[a, c - mu, 1] M|²/2, with one matrix M per level, component and node
+        predicted = torch.cat([gain, mean_absorbing[:, None].expand(len(levels), -1, -1, -1)], 2)
+        from_clear = -torch.einsum("lkqb,nbr,lknsr->lkqns", predicted, seen, whitening)
+        from_absorbing = torch.einsum("lknsr->lkrns", whitening)
+        self.misfit_table = torch.cat([from_absorbing, from_clear], 2).flatten(3).float()
 
     def level_of(self, brightness: Tensor) -> Tensor:
         """Index of the nearest tabulated brightness, (pixels,)."""
@@ -125,6 +163,17 @@ class GridPosterior:
             out[pixels] = torch.logaddexp(out[pixels], values)
         return out - out.amax(1, keepdim=True)
 
+    def novelty(self, spectra: Spectra) -> Tensor:
+        """ln of how much likelier a pixel's clear code is in the scene than without plumes, (pixels,)."""
+        out = torch.zeros(len(spectra))
+        if self.background.plume_free is None:
+            return out
+        for level, rows in _groups(self.level_of(spectra.brightness)):
+            clear = spectra.clear[rows].float()
+            scene, plume_free = (density(level, clear) for density in self.clear_densities)
+            out[rows] = scene - plume_free
+        return out
+
     def _pieces(self, spectra: Spectra) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
         """(pixels of a chunk, component, rows of the chunk, ln p(x, k | z) of these rows on the nodes)."""
         for level, rows in _groups(self.level_of(spectra.brightness)):
@@ -133,20 +182,21 @@ class GridPosterior:
                     yield part, k, used, values
 
     def _at_level(self, level: int, spectra: Spectra) -> Iterator[tuple[int, Tensor, Tensor]]:
-        clear_whitening, gain, mean_clear, mean_absorbing, whitening, light, constant = self.tables
-        clear, absorbing = spectra.clear.float(), spectra.absorbing.float()
-        centred = clear - mean_clear[:, None]
-        distance = torch.bmm(centred, clear_whitening[level].transpose(1, 2)).square().sum(2)
-        log_clear = self.clear_constant[level][:, None] - 0.5 * distance
+        absorbing = (spectra.absorbing @ self.projection.to(spectra.absorbing.dtype)).float()
+        density = self.clear_densities[0]
+        centred = spectra.clear.float() - density.mean[:, None]
+        distance = density.distance(level, centred)
+        log_clear = density.constant[level][:, None] - 0.5 * distance
         likely = log_clear > log_clear.amax(0) - NEGLIGIBLE_LOG_SHARE
+        one = torch.ones(len(absorbing), 1)
         for k in range(len(distance)):
             rows = torch.where(likely[k])[0]
             if len(rows) == 0:
                 continue
-            predicted = mean_absorbing[k] + centred[k, rows] @ gain[level, k]
-            residual = absorbing[rows] - light[:, None] * predicted
-            misfit = torch.bmm(residual, whitening[level, k].transpose(1, 2)).square().sum(2)
-            yield k, rows, constant[level, k] - 0.5 * (distance[k, rows][:, None] + misfit.T)
+            seen = torch.cat([absorbing, centred[k], one], 1)[rows]
+            whitened = (seen @ self.misfit_table[level, k]).view(len(rows), len(self.transmittance), -1)
+            misfit = torch.linalg.vecdot(whitened, whitened)
+            yield k, rows, self.constant[level, k] - 0.5 * (distance[k, rows][:, None] + misfit)
 
     def expectation(
         self, spectra: Spectra, generator: torch.Generator, share: Tensor | None = None
@@ -199,6 +249,18 @@ def summarise(log_posterior: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     mean, square = (fine @ torch.stack([z, z**2], 1)).unbind(1)
     variance = (square - mean**2).clamp(min=torch.finfo(mean.dtype).eps)
     return middle + half * mean, half * variance.sqrt()
+
+
+def _signal_directions(background: Background, transmittance: Tensor, rest: Tensor, noise: Tensor) -> Tensor:
+    """(absorbing bands, r): where background or plume exceed the noise of the brightest ground."""
+    mean = background.mean[:, background.clear_size :]
+    second = rest[-1] + mean[:, :, None] * mean[:, None, :]
+    light = transmittance.T @ transmittance / len(transmittance)
+    signal = (background.weight[:, None, None] * second).sum(0) * light
+    scale = noise[-1].amin((0, 1)).sqrt()
+    values, vectors = torch.linalg.eigh(signal / (scale[:, None] * scale))
+    directions: Tensor = vectors[:, values > SIGNAL_FLOOR] / scale[:, None]
+    return directions
 
 
 def _whitening(covariance: Tensor) -> tuple[Tensor, Tensor]:

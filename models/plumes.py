@@ -27,6 +27,8 @@ BoolArray = npt.NDArray[np.bool_]
 MAD_TO_STD = 1.4826
 CANDIDATE_SIGMA = 2.5
 CLEANING_ROUNDS = 3
+REACH_PIXELS = 1.5
+"""Standard deviation of the weights around a pixel [pixels]."""
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
@@ -35,11 +37,13 @@ class PlumeRule:
     """What counts as a plume."""
 
     threshold_sigma: float = 3.0
-    """Enhancement, after a 3 x 3 median, over its own robust scatter in the scene."""
+    """Enhancement over its std, after a 3 x 3 median, over its own robust scatter in the scene."""
     min_pixels: int = 9
     """Smaller groups of 8-connected pixels are noise."""
     min_peak_sigma: float = 5.0
-    """A plume holds at least one pixel this far above the scatter."""
+    """A plume holds at least one pixel around which the mean is this far above its scatter."""
+    rim_sigma: float = 3.0
+    """Neighbourhoods this far above their scatter belong to the plume that they touch."""
 
 
 @dataclass(frozen=True)
@@ -74,30 +78,32 @@ def plume_free(radiance: Tensor, optics: PlumeOptics, detector_column: Tensor | 
     return keep
 
 
-def label_plumes(ppm_m: FloatArray, valid: BoolArray, rule: PlumeRule | None = None) -> npt.NDArray[np.int32]:
-    """Label image (rows, cols): 0 no plume, 1... plumes by descending peak."""
+def label_plumes(
+    ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rule: PlumeRule | None = None
+) -> npt.NDArray[np.int32]:
+    """Label image (rows, cols): 0 no plume, 1... plumes by descending significance of their peak."""
     chosen = rule or PlumeRule()
-    smooth = _median_of_neighbours(ppm_m, valid)
-    centre = np.median(smooth[valid]) if valid.any() else 0.0
-    scatter = MAD_TO_STD * np.median(np.abs(smooth[valid] - centre)) if valid.any() else np.inf
-    excess = np.where(valid, smooth - centre, -np.inf)
-    labels, count = ndimage.label(excess > chosen.threshold_sigma * scatter, structure=EIGHT_NEIGHBOURS)
+    single = _in_scatter(_median_of_neighbours(ppm_m / np.where(valid, std, 1.0), valid), valid)
+    labels, count = ndimage.label(single > chosen.threshold_sigma, structure=EIGHT_NEIGHBOURS)
     if count == 0:
         return np.zeros(ppm_m.shape, dtype=np.int32)
     numbers = np.arange(1, count + 1)
-    peaks = np.atleast_1d(ndimage.maximum(excess, labels, numbers))
+    together = _in_scatter(_neighbourhood_certainty(ppm_m, std, valid), valid)
+    peaks = np.atleast_1d(ndimage.maximum(together, labels, numbers))
     sizes = np.bincount(labels.ravel(), minlength=count + 1)[1:]
-    kept = numbers[(sizes >= chosen.min_pixels) & (peaks >= chosen.min_peak_sigma * scatter)]
+    kept = numbers[(sizes >= chosen.min_pixels) & (peaks >= chosen.min_peak_sigma)]
     ranked = kept[np.argsort(-peaks[kept - 1])]
     lookup = np.zeros(count + 1, dtype=np.int32)
     lookup[ranked] = np.arange(1, len(ranked) + 1)
-    found: npt.NDArray[np.int32] = lookup[labels]
-    return found
+    core: npt.NDArray[np.int32] = lookup[labels]
+    return _with_rim(core, ppm_m, std, valid, chosen.rim_sigma)
 
 
-def count_false_alarms(ppm_m: FloatArray, valid: BoolArray, rule: PlumeRule | None = None) -> int:
+def count_false_alarms(
+    ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rule: PlumeRule | None = None
+) -> int:
     """Plumes that the same rule finds in the sign-flipped map, where there can be none."""
-    return int(label_plumes(-ppm_m, valid, rule).max(initial=0))
+    return int(label_plumes(-ppm_m, std, valid, rule).max(initial=0))
 
 
 def list_plumes(
@@ -136,8 +142,55 @@ def list_plumes(
     return plumes
 
 
-def _median_of_neighbours(ppm_m: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
+def _in_scatter(values: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
+    """Values over the scene's median in units of their robust standard deviation; -inf where invalid.
+
+    The scatter of a sparse map, which is mostly exact zeros, is that of its other values.
+    """
+    out = np.full(values.shape, -np.inf)
+    if valid.any():
+        excess = values[valid] - np.median(values[valid])
+        deviation = np.abs(excess)
+        telling = deviation if np.median(deviation) > 0 else deviation[deviation > 0]
+        out[valid] = excess / (MAD_TO_STD * np.median(telling)) if len(telling) else 0.0
+    return out
+
+
+def _median_of_neighbours(values: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
     """3 x 3 median, which keeps the edges of a plume; invalid pixels count as the scene's median."""
-    filled = np.where(valid, ppm_m, np.median(ppm_m[valid]) if valid.any() else 0.0)
+    filled = np.where(valid, values, np.median(values[valid]) if valid.any() else 0.0)
     smooth: npt.NDArray[np.float64] = ndimage.median_filter(filled.astype(np.float64), size=3)
     return smooth
+
+
+def _neighbourhood_certainty(ppm_m: FloatArray, std: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
+    """Precision-weighted mean around each pixel over its standard deviation, up to a constant.
+
+    A faint plume is in no single pixel and in all of them together.
+    """
+    precision = valid / np.where(valid, std, 1.0).astype(np.float64) ** 2
+    signal = ndimage.gaussian_filter(precision * np.where(valid, ppm_m, 0.0), REACH_PIXELS)
+    weight = ndimage.gaussian_filter(precision, REACH_PIXELS)
+    certainty: npt.NDArray[np.float64] = signal / np.sqrt(np.where(valid, weight, 1.0))
+    return certainty
+
+
+def _with_rim(
+    core: npt.NDArray[np.int32], ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rim_sigma: float
+) -> npt.NDArray[np.int32]:
+    """Plumes with the faint gas that touches them; those that it connects are one.
+
+    The gas is judged without the plumes' own pixels, which would outshine it.
+    """
+    if not core.any():
+        return core
+    outside = valid & (core == 0)
+    faint = _in_scatter(_neighbourhood_certainty(ppm_m, std, outside), outside) > rim_sigma
+    joined, count = ndimage.label(faint | (core > 0), structure=EIGHT_NEIGHBOURS)
+    first = np.full(count + 1, np.iinfo(np.int32).max)
+    np.minimum.at(first, joined[core > 0], core[core > 0])
+    order = np.argsort(first)[: int((first < np.iinfo(np.int32).max).sum())]
+    lookup = np.zeros(count + 1, dtype=np.int32)
+    lookup[order] = np.arange(1, len(order) + 1)
+    labels: npt.NDArray[np.int32] = lookup[joined]
+    return labels

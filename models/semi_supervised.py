@@ -126,6 +126,11 @@ class SemiSupervisedVAE(NetworkBrain):
         likeliest = F.one_hot(self.classifier(spectra).argmax(1), self.classes).to(spectra)
         return self.encode(self.embed(spectra), likeliest[:, None]).mean()[:, 0]
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor:
+        """Mean spectra of a class with latents, under some irradiance."""
+        y = self._every_class(codes)[:, index : index + 1].expand(len(codes), -1, -1)
+        return self.decode(y, codes[:, None], light_ratios(irradiance).to(codes))[:, 0]
+
     @torch.no_grad()
     def sampled_posterior(self, x: Tensor, light: Tensor) -> tuple[Tensor, Tensor]:
         """log p(x|y) (samples, classes) up to a constant, and the draws of z (draws, samples, latents).

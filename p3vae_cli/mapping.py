@@ -14,7 +14,7 @@ from rich.text import Text
 from p3vae.cli.batch import OnError, expand_scenes, for_each_scene
 from p3vae.cli.console import RichProgress, note, stdout
 from p3vae.cli.pipeline import PixelFunction
-from p3vae.cli.products.make import Product, RunOptions, RunSummary, make_products
+from p3vae.cli.products.make import Findings, Product, RunOptions, RunSummary, make_products
 from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.styles import Categories
@@ -34,8 +34,8 @@ class Plan:
     """What decides the result, for the manifest."""
     halo: int = 0
     """How far `function` looks at neighbours [pixels]."""
-    after: Callable[[RunSummary], Sequence[str]] = lambda summary: ()
-    """Work on the finished maps; returns lines for the report."""
+    after: Callable[[RunSummary], Findings] = lambda summary: Findings()
+    """Work on the finished maps."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def _map_scene(
             progress=RichProgress(path.name, show=outputs.shows_progress),
             provenance=Provenance(model_sha256=planned.model_sha256, settings=planned.settings or {}),
         )
-        lines = planned.after(summary)
+        findings = planned.after(summary)
     if outputs.as_json:
-        stdout().print_json(json.dumps(_record(path, summary)), indent=None)
+        stdout().print_json(json.dumps({**_record(path, summary), **findings.record}), indent=None)
     elif not outputs.quiet:
         _report(summary)
-        for line in lines:
+        for line in findings.lines:
             stdout().print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,7 +17,7 @@ import torch
 from p3vae.cli.errors import BandMismatchError, SceneError, UsageError
 from p3vae.cli.mapping import Plan
 from p3vae.cli.model_files import model_errors, require_quantity
-from p3vae.cli.products.make import RunSummary
+from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.plumes import PlumeOptions, write_plumes
 from p3vae.cli.products.rasters import MapSpec, class_map
 from p3vae.cli.products.styles import Categories, Category, Ramp
@@ -42,7 +44,8 @@ LARGEST_ZENITH_DEG = 85.0
 MOST_DARK = 0.01
 """Share of pixels without signal above which a band is left out."""
 LIT = 0.9
-"""Share of pixels with signal above which a band shows by itself that a detector column is dead."""
+"""Share of pixels with signal above which a band shows by itself that a detector column is dead, and share of
+bands with signal above which a pixel is inverted: noise makes single bands of dark ground negative."""
 FEWEST_OF_COLUMN = 8
 """Pixels of a detector column without which nobody can say that it is stuck."""
 COLUMN_GROUPS = 32
@@ -76,24 +79,57 @@ class Inverter(Protocol):
         """Enhancement of radiance (pixels, bands)."""
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Learning is many small matrices: with more threads it takes longer, twice as long on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Cores:
+    """A method at work on every core, a part of the pixels each: many small matrices need no more threads."""
+
+    def __init__(self, method: Inverter) -> None:
+        self._method, self._count = method, torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(
+            self._count, "p3vae-invert", initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+    def invert(self, radiance: torch.Tensor, detector_column: torch.Tensor | None) -> MethaneEstimate:
+        """Enhancement of radiance (pixels, bands)."""
+        parts = torch.chunk(radiance, self._count)
+        columns = (
+            [None] * len(parts) if detector_column is None else torch.chunk(detector_column, self._count)
+        )
+        return MethaneEstimate.concatenate(list(self._pool.map(self._method.invert, parts, columns)))
+
+
 def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int, int], None]) -> Plan:
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
     _require_sense(options)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = _View.of(scene, drawn, options)
-    inverter = _fit(scene, view, drawn, options, progress)
+    with _one_thread():
+        method = _fit(scene, view, drawn, options, progress)
+    cores = _Cores(method)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         values = tile.values[..., view.bands].reshape(-1, len(view.bands))
         column = np.tile(np.arange(tile.window.cols) + tile.window.col, tile.window.rows)
-        usable = tile.valid.ravel() & (values > 0).all(axis=1) & ~view.dead[column]
+        alive = ~view.dead[column]
+        usable = tile.valid.ravel() & alive & ((values > 0).mean(axis=1) > LIT)
         found = np.full((3, len(values)), NODATA, np.float32)
         if usable.any():
             radiance = torch.from_numpy(np.ascontiguousarray(values[usable]))
-            estimate = inverter.invert(radiance, view.groups(column[usable]))
+            estimate = cores.invert(radiance, view.groups(column[usable]))
             found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
-        quality = np.where(usable, quality_classes(values, view.nominal, view.sun_zenith_deg), 0)
+        classes = quality_classes(values, view.nominal, view.sun_zenith_deg)
+        quality = np.where(usable | (alive & (classes == Quality.SATURATED)), classes, 0)
         named = zip(
             ("methane", "methane_std", "methane_sensitivity", "quality"), (*found, quality), strict=True
         )
@@ -109,12 +145,13 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
         "smile": view.optics.detector_columns is not None,
     }
 
-    def after(summary: RunSummary) -> list[str]:
+    def after(summary: RunSummary) -> Findings:
         dead = np.flatnonzero(view.dead)
         told = (
             [f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}"] if len(dead) else []
         )
-        return [*told, *write_plumes(summary, scene, options.plumes)]
+        found = write_plumes(summary, scene, options.plumes)
+        return replace(found, lines=[*told, *found.lines])
 
     return Plan(maps, _SPECS, settings=settings, after=after)
 
@@ -320,11 +357,12 @@ _SPECS = {
         unit="1",
         style=Ramp(minimum=0.0, maximum=1.0, colormap="viridis"),
     ),
-    "quality": class_map(
-        "quality",
-        "what the ground is, as far as it matters for methane",
-        Categories(
-            tuple(Category(quality.value, quality.name.lower(), quality.colour) for quality in Quality)
+    "quality": replace(
+        class_map(
+            "quality",
+            "what the ground is, as far as it matters for methane",
+            Categories(tuple(Category(quality.value, quality.label, quality.colour) for quality in Quality)),
         ),
+        tells_invalid=True,
     ),
 }

@@ -127,4 +127,5 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
     except (ModelFileError, BandMismatchError) as error:
         return Verdict(path.name, False, error.problem)
     how = "bands match" if adapter.is_exact else f"bands are resampled to its {len(bands)}"
-    return Verdict(path.name, True, f"{kind}, {how}")
+    name = card.get("settings", {}).get("model")
+    return Verdict(path.name, True, f"{kind} ({name}), {how}" if name else f"{kind}, {how}")

@@ -60,6 +60,8 @@ def classify(
 class _ArraySink:
     """A map in memory."""
 
+    tells_invalid = False
+
     def __init__(self, array: npt.NDArray[Any], nodata: float) -> None:
         self.array, self.nodata, self.dtype = array, nodata, array.dtype
 

@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 PixelFunction = Callable[["SpectraTile"], Mapping[str, Array]]
 """From the spectra of a tile to named maps, each (rows, cols) or (bands, rows, cols).
 
-It need not care for invalid pixels: whatever it returns there is replaced by nodata. Nor need it care for
+It need not care for invalid pixels: whatever it returns there is replaced by nodata, but for maps that tell
+why pixels are invalid (`Sink.tells_invalid`). Nor need it care for
 tiles that were read with pixels around them: what it returns there is dropped.
 """
 
@@ -49,6 +50,10 @@ class Sink(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored values."""
+
+    @property
+    def tells_invalid(self) -> bool:
+        """Whether the map has something to say where spectra are invalid: it is stored as it is."""
 
     def write(self, window: Window, values: Array) -> None:
         """Store the values of one window, (rows, cols) or (bands, rows, cols)."""
@@ -163,7 +168,8 @@ def _masked(
         raise KeyError(f"the function returned no map named {', '.join(sorted(missing))}")
     masked = {}
     for name, sink in sinks.items():
-        values = np.array(np.where(valid, maps[name], sink.nodata), dtype=sink.dtype)
+        stored = valid | sink.tells_invalid
+        values = np.array(np.where(stored, maps[name], sink.nodata), dtype=sink.dtype)
         if values.shape[-2:] != valid.shape:
             raise ValueError(f"map {name} has shape {values.shape} for a tile of {valid.shape}")
         masked[name] = values

@@ -30,7 +30,7 @@ class TrainingProgress:
             transient=True,
             disable=not (console.is_terminal if show is None else show),
         )
-        self._task = self._bar.add_task("finding latent spectra", total=None)
+        self._task = self._bar.add_task("looking at the labels", total=None)
 
     def epoch(self, report: EpochReport) -> None:
         """Show one epoch."""
@@ -67,9 +67,9 @@ def report(model: LandCoverModel, path: Path) -> None:
         )
     console = stdout()
     console.print(table)
+    alone = f" (classifier alone {summary.classifier_f1:.3f})" if len(model.methods) > 1 else ""
     console.print(
-        f"Average F1 {summary.average_f1:.3f} (classifier alone {summary.classifier_f1:.3f}), "
-        f"{len(model.bands)} bands, {summary.epochs} epochs",
+        f"Average F1 {summary.average_f1:.3f}{alone}, {len(model.bands)} bands, {summary.epochs} epochs",
         highlight=False,
     )
     for warning in summary.warnings:

@@ -1,4 +1,4 @@
-"""Pixels on which a methane retrieval cannot be trusted: cloud, water, flare."""
+"""Pixels on which a methane retrieval cannot be trusted: cloud, water, flare, saturation."""
 
 from __future__ import annotations
 
@@ -28,11 +28,18 @@ class Quality(enum.IntEnum):
     CLOUD = 2
     WATER = 3
     FLARE = 4
+    SATURATED = 5
 
     @property
     def colour(self) -> str:
         """#rrggbb for a legend."""
-        return {1: "#7fa87f", 2: "#f2f2f2", 3: "#2b5f9e", 4: "#e4572e"}[self.value]
+        return {1: "#7fa87f", 2: "#f2f2f2", 3: "#2b5f9e", 4: "#e4572e", 5: "#8e44ad"}[self.value]
+
+    @property
+    def label(self) -> str:
+        """For a legend. Skylight alone leaves the short-wave infrared as dark as water does."""
+        names = {3: "water or deep shadow", 5: "saturated in some bands"}
+        return names.get(self.value, self.name.lower())
 
 
 def planck_radiance(wavelength_nm: npt.NDArray[np.float64], kelvin: float) -> npt.NDArray[np.float64]:
@@ -63,8 +70,10 @@ def quality_classes(
     """`Quality` of each spectrum (pixels, bands) [W m-2 sr-1 um-1], by the windows its bands allow.
 
     Cloud: bright at 650 nm and at 1650 nm alike. Water: dark at 1650 and 2200 nm. Flare: 2300 nm brighter,
-    relative to the sun, than 1650 nm by half.
+    relative to the sun, than 1650 nm by half. Saturated: some bands are missing (NaN), others are not;
+    0 where all are missing.
     """
+    missing = np.isnan(radiance)
     reflectance = top_of_atmosphere_reflectance(radiance, wavelength_nm, sun_zenith_deg)
     visible, near, middle, far = (
         _window(reflectance, wavelength_nm, *window)
@@ -74,6 +83,8 @@ def quality_classes(
     found[(near < WATER_SWIR) & (middle < WATER_SWIR)] = Quality.WATER
     found[(visible > CLOUD_VISIBLE) & (near > CLOUD_SWIR)] = Quality.CLOUD
     found[(far > FLARE_RATIO * np.maximum(near, WATER_SWIR)) & (far > 0.1)] = Quality.FLARE
+    found[missing.any(axis=1)] = Quality.SATURATED
+    found[missing.all(axis=1)] = 0
     return found
 
 

@@ -99,7 +99,11 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
         raise TrainingError("fg-unet learns from image patches, and the training set has none")
     shown, hidden = _batches(patches, job.data.class_index, kept)
     truth = hidden.class_index[hidden.class_index >= 0]
+    found = torch.full_like(truth, -1)
     epochs = job.settings.epochs or DESCENT.epochs
+
+    def f1() -> float:
+        return average_f1(truth.numpy(), found.numpy(), len(job.legend))
 
     def build(seed: int) -> FGUNet:
         torch.manual_seed(seed)
@@ -116,14 +120,19 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
         def loss(choice: Choice) -> Losses:
             return brain.network.losses(_turned(_rows(shown, choice[0]), choice[1]))
 
+        def validation_loss() -> float:
+            logits = _at_labels(brain.network, hidden)[0]
+            found[:] = logits.argmax(1)
+            return float(F.cross_entropy(logits, truth))
+
         train(
             brain,
             batches,
             loss,
             replace(DESCENT, epochs=epochs),
             seed=seed,
-            validation_loss=lambda: float(F.cross_entropy(_at_labels(brain.network, hidden)[0], truth)),
-            on_epoch=reporter(job, epochs, lambda: _f1(brain.network, hidden, len(job.legend))),
+            validation_loss=validation_loss,
+            on_epoch=reporter(job, epochs, f1),
             resume_from=job.run.resume_from if seed == job.settings.seed else None,
             save_state=job.run.keep,
         )
@@ -131,10 +140,9 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
     brain, restarts = with_restarts(build, attempt, job.settings.seed)
     logits, misfit = _at_labels(brain.network, hidden)
     brain.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
-    found = logits.argmax(1).numpy()
-    outcome = Validation(truth.numpy(), found, NoiseModel(), 1.0, unfamiliar=0.0)
-    f1 = average_f1(truth.numpy(), found, len(job.legend))
-    return brain, summarise(job, epochs, restarts, outcome, f1)
+    found[:] = logits.argmax(1)
+    outcome = Validation(truth.numpy(), found.numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
+    return brain, summarise(job, epochs, restarts, outcome, f1())
 
 
 def _batches(
@@ -170,8 +178,3 @@ def _at_labels(network: FineGrainedUNet, batch: PatchBatch) -> tuple[Tensor, Ten
         logits.append(found[known])
         misfits.append(network.misfit(part.spectra[known], neighbourhood[known]))
     return torch.cat(logits), torch.cat(misfits)
-
-
-def _f1(network: FineGrainedUNet, batch: PatchBatch, classes: int) -> float:
-    truth = batch.class_index[batch.class_index >= 0].numpy()
-    return average_f1(truth, _at_labels(network, batch)[0].argmax(1).numpy(), classes)

@@ -22,6 +22,8 @@ WINDOW_NM = (1590.0, 2500.0)
 ITERATIONS = 30
 SPARSITY_FLOOR_PPM_M = 1.0
 """Keeps the reweighted penalty 1 / alpha finite [ppm m]."""
+DARKEST_SHARE = 1e-3
+"""Of the mean radiance: darker pixels are raised to it before their logarithm is taken."""
 MIN_PIXELS_PER_BAND = 2.0
 """Columns with fewer pixels share their statistics with their neighbours."""
 
@@ -50,6 +52,8 @@ class MatchedFilter:
     """Indices of the bands in use."""
     slope: Tensor
     """d ln L / d ppm m of these bands."""
+    floor: Tensor
+    """Least radiance (bands,) whose logarithm is taken; from the fitted pixels, so that tiles agree."""
     statistics: tuple[_Statistics, ...]
     group_of_column: Tensor | None
     """Group of each detector column; None when all columns are one."""
@@ -69,19 +73,20 @@ class MatchedFilter:
         if not optics.absorbing[bands].any():
             raise ValueError("a matched filter needs bands between 1590 and 2500 nm")
         slope = -optics.slope[bands]
-        spectra = _domain(radiance[:, bands].double(), variant)
+        floor = DARKEST_SHARE * radiance[:, bands].double().abs().mean(0)
+        spectra = _domain(radiance[:, bands].double(), variant, floor)
         if detector_column is None:
-            return cls(variant, bands, slope, (_statistics(spectra, slope, variant),), None)
+            return cls(variant, bands, slope, floor, (_statistics(spectra, slope, variant),), None)
         group = _column_groups(detector_column, MIN_PIXELS_PER_BAND * len(bands))
         statistics = tuple(
             _statistics(spectra[group[detector_column] == g], slope, variant)
             for g in range(int(group.max()) + 1)
         )
-        return cls(variant, bands, slope, statistics, group)
+        return cls(variant, bands, slope, floor, statistics, group)
 
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
         """Enhancements of radiance (pixels, bands)."""
-        spectra = _domain(radiance[:, self.bands].double(), self.variant)
+        spectra = _domain(radiance[:, self.bands].double(), self.variant, self.floor)
         if self.group_of_column is None:
             return self._invert_group(spectra, self.statistics[0])
         if detector_column is None:
@@ -108,11 +113,8 @@ class MatchedFilter:
         return MethaneEstimate(alpha, clutter / albedo, sensitivity / albedo)
 
 
-def _domain(radiance: Tensor, variant: Variant) -> Tensor:
-    if variant != "log":
-        return radiance
-    floor = 1e-3 * radiance.abs().mean(0)
-    return torch.log(torch.maximum(radiance, floor))
+def _domain(radiance: Tensor, variant: Variant, floor: Tensor) -> Tensor:
+    return torch.log(torch.maximum(radiance, floor)) if variant == "log" else radiance
 
 
 def _statistics(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics:

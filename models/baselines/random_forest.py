@@ -90,6 +90,9 @@ class RandomForest:
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> None:
         """None: no latent variables."""
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> None:
+        """None: no decoder."""
+
     def latent_spectra(self) -> None:
         """None: no latent spectra."""
 

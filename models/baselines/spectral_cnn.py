@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from p3vae.models.landcover_network import NetworkBrain
@@ -11,4 +10,4 @@ from p3vae.models.landcover_network import NetworkBrain
 class SpectralCNN(NetworkBrain):
     """q(y|x) and nothing else, trained by cross-entropy."""
 
-    weight_decay: ClassVar[Mapping[str, float]] = {"classifier": 1e-2}
+    learns_unlabelled: ClassVar[bool] = False

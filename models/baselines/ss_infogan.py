@@ -121,6 +121,14 @@ class SemiSupervisedInfoGAN(NetworkBrain):
         continuous = gaussian_misfit(code, *self.classifier.code(made)).mean()
         return F.cross_entropy(self.classifier(made), y) + continuous
 
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor:
+        """Spectra of a class with codes, without noise."""
+        y = F.one_hot(torch.full((len(codes),), index, device=codes.device), self.classes)
+        made: Tensor = self.generator(
+            torch.cat([codes.new_zeros((len(codes), _NOISE)), codes, y.to(codes)], 1)
+        )
+        return made
+
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Means of the continuous codes, (samples, codes)."""
         return self.classifier.code(spectra)[0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.pipeline import NoProgress, PixelFunction, Progress, run, stop_on_signals
@@ -46,6 +47,16 @@ class RunSummary:
     def paths(self) -> tuple[Path, ...]:
         """The rasters."""
         return tuple(product.path for product in self.products)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What work on the finished maps has to tell."""
+
+    lines: Sequence[str] = ()
+    """For the report."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """For `--json`."""
 
 
 @dataclass(frozen=True)

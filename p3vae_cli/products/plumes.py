@@ -16,7 +16,7 @@ from rasterio import features
 from rasterio.transform import AffineTransformer, GCPTransformer
 from scipy import ndimage
 
-from p3vae.cli.products.make import RunSummary
+from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.rasters import RasterSink, class_map, gdal_environment
 from p3vae.cli.products.staging import Staging, writing
 from p3vae.cli.products.styles import Categories, Category
@@ -38,13 +38,13 @@ _FIELDS = (
     *("plume", "pixels", "area_m2", "peak_ppm_m", "mean_ppm_m", "ime_kg", "ime_std_kg"),
     *("q_kg_h", "q_std_kg_h", "wind_m_s", "ueff_a", "ueff_b"),
 )
-UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE)
+UNUSABLE = (Quality.CLOUD, Quality.WATER, Quality.FLARE, Quality.SATURATED)
 UNSURE = 3.0
 """Pixels this many times less certain than the scene's median are judged by their neighbours."""
 REACH_PIXELS, FEWEST_SURE = 1.5, 0.1
 """Standard deviation of the neighbourhood's weights, and the share of it that must be sure."""
-RULE = PlumeRule(threshold_sigma=2.0, min_pixels=9, min_peak_sigma=12.0)
-"""In units of the scatter of enhancement over its own standard deviation, which has heavy tails."""
+RULE = PlumeRule(threshold_sigma=3.0, min_pixels=9, min_peak_sigma=12.0, rim_sigma=2.0)
+"""In units of the scatter over the scene, which has heavy tails."""
 UNFIT_TO_FILL = (Quality.CLOUD, Quality.FLARE)
 WGS84 = Geod(ellps="WGS84")
 
@@ -81,11 +81,11 @@ class _MethaneMap:
     tags: dict[str, str]
 
 
-def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Sequence[str]:
-    """Write SCENE_plume_mask.tif and SCENE_plumes.gpkg beside the methane map; lines for the report."""
+def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Findings:
+    """Write SCENE_plume_mask.tif and SCENE_plumes.gpkg beside the methane map, and say what they hold."""
     found = _read(summary)
-    certainty = found.ppm_m / found.std
-    labels = label_plumes(certainty, found.valid, options.rule)
+    seen = found.ppm_m, found.std, found.valid
+    labels = label_plumes(*seen, options.rule)
     plumes = list_plumes(
         found.ppm_m,
         found.std,
@@ -106,19 +106,18 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Se
             sink.finish()
         finally:
             sink.close()
+        rows = _rows(plumes, options, scene.product)
         with writing(folder / names[1]):
-            _polygons(labels, plumes, found.grid, options, scene.product).to_file(
-                staging.path(names[1]), layer="plumes", driver="GPKG"
-            )
+            _polygons(labels, rows, found.grid).to_file(staging.path(names[1]), layer="plumes", driver="GPKG")
         staging.commit()
     lines = [str(folder / name) for name in names]
     lines.append(f"{int(found.missing.sum()):,} pixels without a result: saturated, dead or without signal")
     lines += [_line(plume) for plume in plumes] or ["no plume found"]
+    record: dict[str, Any] = {"plumes": rows}
     if options.control:
-        lines.append(
-            f"control (sign-flipped map): {count_false_alarms(certainty, found.valid, options.rule)} plumes"
-        )
-    return lines
+        record["control_plumes"] = count_false_alarms(*seen, options.rule)
+        lines.append(f"control (sign-flipped map): {record['control_plumes']} plumes")
+    return Findings(lines, record)
 
 
 def pixel_area_m2(grid: Grid) -> float:
@@ -182,14 +181,10 @@ def _around(values: Values) -> Values:
     return smooth
 
 
-def _polygons(
-    labels: npt.NDArray[np.int32], plumes: Sequence[Plume], grid: Grid, options: PlumeOptions, product: str
-) -> geopandas.GeoDataFrame:
-    outlines: dict[int, list[Any]] = {}
-    for shape, label in features.shapes(labels, mask=labels > 0, connectivity=8):
-        outlines.setdefault(int(label), []).append(shapely.geometry.shape(shape))
+def _rows(plumes: Sequence[Plume], options: PlumeOptions, product: str) -> list[dict[str, Any]]:
+    """What is told of each plume, by field name."""
     wind = options.effective_wind(product)
-    rows = [
+    return [
         {
             "plume": plume.label,
             "pixels": plume.pixels,
@@ -206,9 +201,17 @@ def _polygons(
         }
         for plume in plumes
     ]
+
+
+def _polygons(
+    labels: npt.NDArray[np.int32], rows: Sequence[dict[str, Any]], grid: Grid
+) -> geopandas.GeoDataFrame:
+    outlines: dict[int, list[Any]] = {}
+    for shape, label in features.shapes(labels, mask=labels > 0, connectivity=8):
+        outlines.setdefault(int(label), []).append(shapely.geometry.shape(shape))
     geometry = [
-        shapely.transform(shapely.MultiPolygon(outlines[plume.label]), lambda points: _ground(grid, points))
-        for plume in plumes
+        shapely.transform(shapely.MultiPolygon(outlines[row["plume"]]), lambda points: _ground(grid, points))
+        for row in rows
     ]
     crs = None if grid.crs is None else grid.crs.to_wkt()
     return geopandas.GeoDataFrame(rows, columns=[*_FIELDS, "geometry"], geometry=geometry, crs=crs)

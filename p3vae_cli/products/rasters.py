@@ -59,6 +59,8 @@ class MapSpec:
     style: Style = field(default_factory=Ramp)
     band_descriptions: tuple[str, ...] = ()
     """One per band of a map with several; empty for a single band."""
+    tells_invalid: bool = False
+    """A map that tells why pixels are invalid, and keeps its values there."""
     band_tags: tuple[Mapping[str, str], ...] = ()
     """One mapping per band, e.g. {"wavelength": "550.0", "fwhm": "10.0"} or {"color": "#c81e1e"}."""
 
@@ -107,6 +109,11 @@ class RasterSink:
         with writing(self.final):
             self._dataset = rasterio.open(self.working, "w", **self._profile())
             self._describe(tags or {})
+
+    @property
+    def tells_invalid(self) -> bool:
+        """See `MapSpec`."""
+        return self.spec.tells_invalid
 
     @property
     def nodata(self) -> float:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from p3vae.cli.reproduce.townscape import CLASSES
 from p3vae.cli.reproduce.work import Work, kept_arrays
-from p3vae.physics.irradiance import apparent_reflectance, sky_from_sun
 from p3vae.physics.pendulum import OBSERVED_STEPS, TIME_STEP_S
 
 if TYPE_CHECKING:
@@ -27,6 +26,11 @@ TITLES = {
     "p3vae-no-sg": "ours, no stop-gradient",
     "p3vae-no-physics": "ours, no physics",
     "p3vae-paper-no-sg": "published, no stop-gradient",
+    "cnn": "CNN",
+    "cnn-all-labels": "CNN, all labels",
+    "random-forest": "random forest",
+    "ss-infogan": "ssInfoGAN",
+    "gaussian-vae": "Gaussian VAE",
     "guided-vae": "physics-guided VAE",
     "optimal-estimation": "optimal estimation",
     "matched-filter": "matched filter",
@@ -36,6 +40,8 @@ TITLES = {
 }
 _BLUE, _ORANGE, _GREY = "#2b6cb0", "#dd6b20", "#8a8f98"
 _GAP_NM = 30.0
+_FEWEST = 10
+"""Predictions without which a point of a calibration curve is chance."""
 
 
 def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
@@ -43,7 +49,11 @@ def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
     found = {work.model: kept_arrays(runs, work) for work in works if work.seed == 0}
     arrays: dict[str, Arrays] = {model: mine for model, mine in found.items() if mine}
     painters: dict[str, tuple[tuple[str, Callable[[dict[str, Arrays]], Figure | None]], ...]] = {
-        "simulated": (("latent_spectra", latent_spectra), ("irradiance", irradiance)),
+        "simulated": (
+            ("latent_spectra", latent_spectra),
+            ("irradiance", irradiance),
+            ("calibration", calibration),
+        ),
         "disentanglement": (("along_latents", along_latents),),
         "ablation": (("ablation_spectra", latent_spectra),),
         "methane": (("concentrations", concentrations),),
@@ -93,7 +103,7 @@ def latent_spectra(arrays: dict[str, Arrays]) -> Figure | None:
         for index, axis in enumerate(line):
             for number, spectrum in enumerate(mine[f"latent.{index}"]):
                 label = "latent" if number == 0 else None
-                _spectrum(axis, mine["wavelength_nm"], spectrum, color=_BLUE, lw=1.3, label=label)
+                _spectrum(axis, mine["wavelength_nm"], spectrum, color=_BLUE, lw=1.0, label=label)
             for number, spectrum in enumerate(mine[f"truth.{index}"]):
                 label = "truth" if number == 0 else None
                 style = {"color": "black", "lw": 0.9, "ls": (0, (3, 2)), "label": label}
@@ -128,35 +138,51 @@ def irradiance(arrays: dict[str, Arrays]) -> Figure | None:
     return figure
 
 
-def along_latents(arrays: dict[str, Arrays]) -> Figure | None:
-    """What moves when one latent variable moves: spectra along z_E, and along the mixing v."""
-    mine = arrays.get("p3vae") or arrays.get("p3vae-paper")
-    if not mine or "latent.0" not in mine:
+def calibration(arrays: dict[str, Arrays]) -> Figure | None:
+    """How often predictions of a given confidence are right, by classifier and by posterior."""
+    if not arrays:
         return None
     from matplotlib import colormaps
 
-    figure, axes = _figure(2, len(CLASSES), 2.5, 2.1, sharex=True, sharey="col")
-    steps = np.linspace(0.0, 1.0, 9)
-    light = mine["direct_ratio"], mine["diffuse_ratio"]
-    for index in range(len(CLASSES)):
-        spectra = mine[f"latent.{index}"]
-        lit = apparent_reflectance(spectra.mean(0), steps, sky_from_sun(steps), *light)
-        other = spectra[1] if len(spectra) > 1 else spectra[0]
-        mixed = steps[:, None] * other + (1 - steps[:, None]) * spectra[0]
-        z = np.full(len(steps), 0.8)
-        mixed = apparent_reflectance(mixed, z, sky_from_sun(z), *light)
-        for row, curves in enumerate((lit, mixed)):
-            for step, curve in zip(steps, curves, strict=True):
-                colour = colormaps["viridis"](0.9 * step)
-                _spectrum(axes[row, index], mine["wavelength_nm"], curve, color=colour, lw=1.1)
-        if len(spectra) == 1:
-            axes[1, index].text(0.5, 0.92, "one latent spectrum", transform=axes[1, index].transAxes,
-                                ha="center", fontsize=8, color=_GREY)  # fmt: skip
-    _name_columns(axes, CLASSES, "wavelength [µm]")
+    figure, axes = _figure(1, 2, 3.6, 3.4, sharex=True, sharey=True)
+    for axis, letter in zip(axes[0], "qp", strict=True):
+        axis.plot([0, 1], [0, 1], color=_GREY, lw=0.8)
+        for number, (model, mine) in enumerate(arrays.items()):
+            if f"reliability.{letter}" not in mine:
+                continue
+            confidence, accuracy, count = mine[f"reliability.{letter}"]
+            met = count >= _FEWEST
+            style = {"marker": "o", "ms": 3, "lw": 1.3, "color": colormaps["tab10"](number % 10)}
+            label = TITLES.get(model, model) if letter == "q" else None
+            axis.plot(confidence[met], accuracy[met], label=label, **style)
+        axis.set(xlim=(0, 1.02), ylim=(0, 1.02), title=f"{letter}(y|x)")
+        axis.set_xlabel("confidence", fontsize=9)
+    axes[0, 0].set_ylabel("share of right predictions", fontsize=9)
+    figure.legend(fontsize=8, frameon=False, loc="outside right center")
+    return figure
+
+
+def along_latents(arrays: dict[str, Arrays]) -> Figure | None:
+    """What each model changes in a spectrum when only its light code moves, and when only the others do."""
+    models = {name: mine for name, mine in arrays.items() if any(k.startswith("along.") for k in mine)}
+    if not models:
+        return None
+    from matplotlib import colormaps
+
+    first = next(iter(models.values()))
+    columns = [key for key in first if key.startswith("along.")]
+    figure, axes = _figure(len(models), len(columns), 2.5, 1.9, sharex=True, sharey="col")
+    for line, (model, mine) in zip(axes, models.items(), strict=True):
+        for axis, key in zip(line, columns, strict=True):
+            for step, curve in enumerate(mine[key]):
+                colour = colormaps["viridis"](0.9 * step / (len(mine[key]) - 1))
+                _spectrum(axis, mine["wavelength_nm"], curve, color=colour, lw=1.1)
+        line[0].set_ylabel(f"{TITLES.get(model, model)}\nreflectance", fontsize=9)
     for axis in axes[0]:
         axis.set_ylim(bottom=0.0)
-    axes[0, 0].set_ylabel("dark to light: $z_E$ from 0 to 1\nreflectance", fontsize=9)
-    axes[1, 0].set_ylabel("dark to light: $v_2$ from 0 to 1\nreflectance", fontsize=9)
+    kinds = {"light": "first code ($z_E$)", "mixing": "others ($v$)"}
+    parts = [key.split(".") for key in columns]
+    _name_columns(axes, [f"{CLASSES[int(k)]}, {kinds[kind]}" for _, kind, k in parts], "wavelength [µm]")
     return figure
 
 

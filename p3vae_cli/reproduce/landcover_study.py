@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from p3vae.cli.reproduce import toulouse, townscape
-from p3vae.cli.reproduce.landcover_scores import Examiner, chips_told, spectra_told
+from p3vae.cli.reproduce.landcover_arrays import figure_arrays
+from p3vae.cli.reproduce.landcover_scores import Examiner, judged, light_scores
 from p3vae.cli.reproduce.work import FILES, Outcome, Work
 from p3vae.models.baselines.fg_unet_training import LabelledImage, image_training_set
 from p3vae.models.landcover import (
     ClassLegend,
-    LandCoverModel,
     TrainingSet,
     TrainingSettings,
     train_land_cover,
@@ -41,11 +40,9 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 """Training settings of every model of the tables."""
 _REAL_EPOCHS = {"ss-infogan": 150, **dict.fromkeys(("cnn", "gaussian-vae", "guided-vae", "p3vae-paper"), 50)}
 """As published for the real scene; other models know their own number."""
-_QUICK_EPOCHS = {"cnn": 60, ALL_LABELS: 15, FG_UNET: 25, "ss-infogan": 15}
-_FEW_EPOCHS = 12
+_QUICK_EPOCHS = {"cnn": 60, ALL_LABELS: 15, FG_UNET: 25, "ss-infogan": 6}
+_FEW_EPOCHS = 5
 """Of every other model, if quick."""
-_SHOWN = 150
-"""Test spectra of each class in a figure."""
 
 
 def simulated_run(work: Work) -> Outcome:
@@ -54,22 +51,23 @@ def simulated_run(work: Work) -> Outcome:
     image = townscape.acquire(town, work.seed)
     data, legend = _townscape_labels(town, image, work), _legend(townscape.CLASSES)
     model = train_land_cover(data, town.bands, town.irradiance, legend, _settings(work, {}))
-    exam = Examiner(model, town.irradiance)
+    exam, classes = Examiner(model, town.irradiance), len(legend)
     hidden = ~town.labelled
-    scores = exam.image_classes("image", image.cube, hidden, town.class_index[hidden])
+    scores = judged("image", exam.image(image.cube, hidden), town.class_index[hidden], classes)
     if work.model == FG_UNET:
         return Outcome(scores)
     size = 500 if work.quick else 10_000
     grid, drawn = townscape.grid_spectra(town, size), townscape.random_spectra(town, size // 5, 1)
-    for name, test in (("grid", grid), ("random", drawn)):
-        scores |= exam.classes(name, spectra_told(model, test.x, town.irradiance), test.y)
-        scores |= exam.light(name, test.x, test.z)
+    of_grid, of_drawn = exam.spectra(grid.x), exam.spectra(drawn.x)
+    for name, test, found in (("grid", grid, of_grid), ("random", drawn, of_drawn)):
+        scores |= judged(name, found, test.y, classes)
+        scores |= light_scores(name, found[model.methods[0]], test.z)
     factors = {"y": grid.y, "delta": grid.z, "omega": grid.w, "alpha": grid.alpha, "eta": grid.eta}
-    scores |= exam.gaps(grid.x, factors)
+    scores |= exam.gaps(grid.x, of_grid[model.methods[0]], factors)
     latent = model.latent_spectra()
     if latent is not None:
         scores |= {f"latent.{k}": v for k, v in asdict(latent_spectra_score(latent, town.spectra)).items()}
-    return Outcome(scores, _figure_arrays(model, town, drawn) if work.seed == 0 else {})
+    return Outcome(scores, figure_arrays(model, town, drawn, of_drawn) if work.seed == 0 else {})
 
 
 def real_run(work: Work) -> Outcome:
@@ -81,14 +79,9 @@ def real_run(work: Work) -> Outcome:
     relit = toulouse.relight(split, 1 if work.quick else 3, seed=0)
     scores: dict[str, float] = {}
     for name, x, y in (("test", split.test, split.test_class), ("relit", relit.x, relit.y)):
-        if work.model == FG_UNET:
-            told = chips_told(model, x, split)
-        else:
-            told = spectra_told(model, x, split.irradiance)
-        scores |= exam.classes(name, told, y)
-    if work.model != FG_UNET:
-        scores |= exam.light("relit", relit.x, relit.z)
-    return Outcome(scores)
+        found = exam.chips(x, split) if work.model == FG_UNET else exam.spectra(x)
+        scores |= judged(name, found, y, len(legend))
+    return Outcome(scores | light_scores("relit", found[model.methods[0]], relit.z))
 
 
 def _file(work: Work) -> Path:
@@ -129,25 +122,3 @@ def _toulouse_labels(split: toulouse.Split, work: Work) -> TrainingSet:
         labels = np.where(inside, split.labelled_class[chip.samples], -1)
         images.append(LabelledImage(chip.cube, labels, np.where(inside, split.polygon[chip.samples], 0)))
     return image_training_set(images, seed=work.seed)
-
-
-def _figure_arrays(
-    model: LandCoverModel, town: townscape.Townscape, test: townscape.Spectra
-) -> dict[str, npt.NDArray[Any]]:
-    """Latent and true spectra of each class, and the light of some test spectra."""
-    light = town.irradiance
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "wavelength_nm": town.bands.wavelength_nm,
-        "direct_ratio": light.direct_ratio,
-        "diffuse_ratio": light.diffuse_ratio,
-    }
-    for index, spectra in enumerate(town.spectra):
-        arrays[f"truth.{index}"] = spectra
-    for index, spectra in enumerate(model.latent_spectra() or []):
-        arrays[f"latent.{index}"] = np.asarray(spectra)
-    shown = np.concatenate([np.flatnonzero(test.y == k)[:_SHOWN] for k in range(len(town.spectra))])
-    found = model.predict(test.x[shown], light)
-    if found.irradiance is not None and found.irradiance_std is not None:
-        arrays |= {"z.truth": test.z[shown], "z.mean": found.irradiance, "z.std": found.irradiance_std}
-        arrays |= {"z.class": test.y[shown], "z.right": found.class_id - 1 == test.y[shown]}
-    return arrays

@@ -11,11 +11,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
 from p3vae.cli.console import stdout
 from p3vae.cli.reproduce.tables import Column, Row, Table, score_name
+
+_UNBOUNDED = 1000
 
 Records = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 """(experiment, model) to the records of its runs."""
@@ -106,19 +109,43 @@ def _p_values(table: Table, cells: Mapping[Row, tuple[Cell, ...]]) -> dict[Row, 
 
 
 def show(result: Result) -> None:
-    """Print to stdout."""
-    screen = RichTable(
-        title=escape(result.table.title), caption="; ".join(result.header), box=box.SIMPLE_HEAD
-    )
-    screen.add_column("model")
-    screen.add_column("")
-    for column in result.table.columns:
-        screen.add_column(escape(column.title), justify="right")
-    if result.p_values:
-        screen.add_column("p", justify="right")
+    """Print to stdout; a table that is too wide comes in pieces."""
+    console = stdout()
+    count = len(result.table.columns)
+    pieces = [result]
+    while len(pieces) < count and any(_width(piece) > console.width for piece in pieces):
+        share = -(-count // (len(pieces) + 1))
+        pieces = [_piece(result, range(count)[start : start + share]) for start in range(0, count, share)]
+    for number, piece in enumerate(pieces, start=1):
+        screen = _screen(piece)
+        screen.title = escape(result.table.title) if number == 1 else None
+        screen.caption = escape("; ".join(result.header)) if number == len(pieces) else None
+        console.print(screen)
+
+
+def _piece(result: Result, columns: range) -> Result:
+    """Some columns of the table."""
+    table = replace(result.table, columns=tuple(result.table.columns[k] for k in columns))
+    cells = {row: tuple(line[k] for k in columns) for row, line in result.cells.items()}
+    judged = any(column.title == table.judged for column in table.columns)
+    return Result(table, cells, result.p_values if judged else {}, result.header)
+
+
+def _width(result: Result) -> int:
+    """Characters it needs on a line."""
+    return Console(width=_UNBOUNDED).measure(_screen(result)).maximum
+
+
+def _screen(result: Result) -> RichTable:
+    titles = [escape(column.title) for column in result.table.columns]
+    screen = RichTable(box=box.SIMPLE_HEAD)
+    screen.add_column("model", no_wrap=True)
+    screen.add_column("", no_wrap=True)
+    for title in [*titles, "p"] if result.p_values else titles:
+        screen.add_column(title, justify="right", no_wrap=True)
     for line in _lines(result):
         screen.add_row(*line[: len(screen.columns)], end_section=line[1] == "difference")
-    stdout().print(screen)
+    return screen
 
 
 def _lines(result: Result) -> list[list[str]]:

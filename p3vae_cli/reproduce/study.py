@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,17 +59,13 @@ class Request:
 
 
 def reproduce(request: Request) -> list[Path]:
-    """Run what is missing, print the tables, write JSON, Markdown and figures; returns their paths."""
+    """Run what is missing, print the tables, write JSON, Markdown and figures; returns their paths.
+
+    An interrupted call still shows what is there.
+    """
     tables = _tables(request)
     works = {t.name: _works(t, request) for t in tables}
-    every = [
-        work
-        for work in dict.fromkeys(work for mine in works.values() for work in mine)
-        if not request.models or work.model in request.models
-    ]
-    if not every:
-        known = sorted({row.model for t in tables for row in t.rows})
-        raise UsageError("no such model in that table", remedy=f"there are {', '.join(known)}")
+    every = _chosen(works, request)
     missing = [work for work in every if request.fresh or kept(request.runs, work) is None]
     if len(missing) < len(every):
         note(f"{len(every) - len(missing)} of {len(every)} runs are there already")
@@ -77,9 +73,12 @@ def reproduce(request: Request) -> list[Path]:
         request.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ProductError(f"cannot be made a folder ({error.strerror})", path=request.runs) from error
+    failures: list[Failure] = []
     try:
-        failures = _run(missing, request)
+        _run(missing, request, failures)
     except KeyboardInterrupt as stop:
+        for t in tables:
+            _publish(t, works[t.name], request)
         told = "interrupted; finished runs are kept"
         raise InterruptedRunError(told, remedy="the same command goes on") from stop
     written = [path for t in tables for path in _publish(t, works[t.name], request)]
@@ -87,6 +86,16 @@ def reproduce(request: Request) -> list[Path]:
         work, reason = failures[0]
         raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {work.title}: {reason}")
     return written
+
+
+def _chosen(works: Mapping[str, list[Work]], request: Request) -> list[Work]:
+    """Every work once, of the models asked for."""
+    every = dict.fromkeys(work for mine in works.values() for work in mine)
+    chosen = [work for work in every if not request.models or work.model in request.models]
+    if not chosen:
+        known = sorted({work.model for work in every})
+        raise UsageError("no such model in that table", remedy=f"there are {', '.join(known)}")
+    return chosen
 
 
 def _tables(request: Request) -> list[Table]:
@@ -122,9 +131,8 @@ def _works(t: Table, request: Request) -> list[Work]:
     ]
 
 
-def _run(works: list[Work], request: Request) -> list[Failure]:
-    """Run and keep; runs that fail do not stop the others."""
-    failures: list[Failure] = []
+def _run(works: list[Work], request: Request, failures: list[Failure]) -> None:
+    """Run and keep; runs that fail are listed and do not stop the others."""
     with StepProgress("Runs", show=request.show_progress) as progress:
         for done, (work, outcome) in enumerate(_outcomes(works, request.jobs), start=1):
             if isinstance(outcome, Exception):
@@ -135,7 +143,6 @@ def _run(works: list[Work], request: Request) -> list[Failure]:
                 if not stderr().is_terminal:
                     note(f"{done}/{len(works)} {work.title}: {outcome.seconds:.0f} s")
             progress.step(done, len(works))
-    return failures
 
 
 def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Exception]]:
@@ -170,19 +177,19 @@ def _publish(t: Table, works: list[Work], request: Request) -> list[Path]:
         record = kept(request.runs, work)
         if record is not None:
             records.setdefault((work.experiment, work.model), []).append(record)
-    result = report.fill(t, records, _header(works, records, request))
-    if not result.cells:
+    if not records:
         return []
+    result = report.fill(t, records, _header(records, request))
     report.show(result)
     paths = report.write(result, request.output, request.command)
     return paths + draw(t.name, works, request.runs, request.output)
 
 
-def _header(
-    works: list[Work], records: dict[tuple[str, str], list[dict[str, Any]]], request: Request
-) -> tuple[str, ...]:
-    seeds = len({work.seed for work in works})
-    told = [f"{seeds} seed{'s' if seeds > 1 else ''}"]
+def _header(records: dict[tuple[str, str], list[dict[str, Any]]], request: Request) -> tuple[str, ...]:
+    seeds = sorted({len(mine) for mine in records.values()})
+    told = [
+        "1 seed" if seeds == [1] else f"{' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
+    ]
     told.append("data from files" if request.data is not None else "built-in simulation")
     if request.quick:
         told.append("QUICK: few epochs and little data, which shows that everything runs, not how good it is")

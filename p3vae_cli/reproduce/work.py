@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -81,10 +82,10 @@ class Outcome:
     """What came out of it."""
 
     scores: Mapping[str, float]
-    """By name, for example `grid.p.f1`."""
+    """By name, for example `grid.p.f1`; what is not finite is not kept."""
     arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """For the figures; only the first seed gives any."""
-    seconds: float = float("nan")
+    seconds: float = 0.0
 
 
 Run = Callable[[Work], Outcome]
@@ -117,10 +118,10 @@ def keep(folder: Path, work: Work, outcome: Outcome) -> None:
         "p3vae": version("p3vae"),
         "sources_sha256": sources_digest(),
         "seconds": outcome.seconds,
-        "scores": dict(outcome.scores),
+        "scores": {name: value for name, value in outcome.scores.items() if math.isfinite(value)},
     }
     unfinished = folder / f".{work.stem}.json"
-    unfinished.write_text(json.dumps(record, indent=1, allow_nan=True) + "\n")
+    unfinished.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
     unfinished.replace(folder / f"{work.stem}.json")
 
 

@@ -224,15 +224,22 @@ def test_dead_and_saturated_columns_are_nodata_and_change_nothing_else(folder, t
         fields["SWIR_Cube"][10, :, :] = 0  # stored east to west: image column COLS - 1 - 10
         fields["SWIR_Cube"][20, 40, :] = 3000
         fields["SWIR_PIXEL_SAT_ERR_MATRIX"][30, :, :] = 1
+        fields["SWIR_PIXEL_SAT_ERR_MATRIX"][35, 40:70, 50] = 1
     said = succeed("invert-methane", broken, "-o", tmp_path / "maps", "--method", "mf-log")
     succeed("invert-methane", folder / "two.he5", "-o", tmp_path / "whole", "--method", "mf-log")
     found, whole = read(tmp_path / "maps" / "two_methane.tif"), read(tmp_path / "whole" / "two_methane.tif")
     columns = [COLS - 1 - stored for stored in (10, 20, 30)]
     assert (found[:, columns] == -9999.0).all()
-    assert (read(tmp_path / "maps" / "two_quality.tif")[:, columns] == 0).all()
+    quality = read(tmp_path / "maps" / "two_quality.tif")
+    assert (quality[:, columns[:2]] == 0).all()
+    saturated = np.zeros((ROWS, COLS), bool)
+    saturated[:, columns[2]] = saturated[50, COLS - 1 - 35] = True
+    np.testing.assert_array_equal(quality == 5, saturated)
+    assert found[50, COLS - 1 - 35] == -9999.0
     assert f"2 dead detector columns left out: {columns[1]}, {columns[0]}" in said
     both = (found != -9999.0) & (whole != -9999.0)
     assert both.mean() > 0.9
+    both &= read(folder / "two_shadow.tif") < 0.5
     assert np.abs(found - whole)[both].mean() < 200.0
 
 
@@ -299,3 +306,21 @@ def test_halving_the_absorption_doubles_what_is_found(folder, tmp_path):
 def test_options_of_the_p3vae_are_not_ignored_by_its_rivals(folder, tmp_path, option):
     said = fail(2, folder / "two.he5", "-o", tmp_path, "--method", "mf", option, Path(tmp_path / "x.p3vae"))
     assert option in said
+
+
+def test_json_lists_the_plumes_as_the_polygons_do(folder, tmp_path):
+    said = json.loads(succeed("invert-methane", folder / "two.he5", "-o", tmp_path,
+                              "-m", folder / "ground.p3vae", "--wind", 4, "--control", "--json"))  # fmt: skip
+    plumes = geopandas.read_file(tmp_path / "two_plumes.gpkg")
+    assert [plume["ime_kg"] for plume in said["plumes"]] == pytest.approx(plumes.ime_kg.tolist())
+    assert [plume["q_kg_h"] for plume in said["plumes"]] == pytest.approx(plumes.q_kg_h.tolist())
+    assert said["control_plumes"] == 0
+
+
+def test_one_negative_band_costs_no_pixel(cube, tmp_path):
+    values = cube[0].copy()
+    values[5, 30, 30:40] = -0.01
+    noisy = write_cube(tmp_path / "noisy.tif", values, cube[1])
+    succeed("invert-methane", noisy, "-o", tmp_path, "--method", "mf-log", "--quantity", "radiance",
+            "--sun-zenith", cube[2])  # fmt: skip
+    assert (read(tmp_path / "noisy_methane.tif")[30, 30:40] != -9999.0).all()

@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from p3vae.cli.main import main
+from p3vae.cli.reproduce import study
+from p3vae.cli.reproduce.work import Outcome, Work
 from tests.cli.reproduce.test_data import simulated_file
 
 FILTERS = ("--model", "matched-filter", "--model", "log-matched-filter")
@@ -90,7 +92,7 @@ def test_land_cover_from_files_and_built_in(tmp_path: Path) -> None:
     simulated_file(tmp_path / "data" / "simulated" / "simulated.npz")
     for data in ((), ("--data", tmp_path / "data")):
         out = tmp_path / f"out{len(data)}"
-        done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "cnn", *data)
+        done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "random-forest", *data)
         assert done.exit_code == 0, done.output
         (row,) = json.loads((out / "simulated.json").read_text())["rows"]
         assert row["columns"][5]["title"] == "average"
@@ -149,6 +151,20 @@ def test_a_run_that_breaks_down_is_told_and_not_kept(tmp_path: Path) -> None:
     assert "simulated: cnn, seed 0" in done.stderr and "sandy loam" in done.stderr
     assert "Traceback" not in done.output
     assert not (out / "simulated.json").exists()
+
+
+def test_an_interrupted_call_shows_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(work: Work) -> Outcome:
+        if work.model == "mag1c":
+            raise KeyboardInterrupt
+        return Outcome({"random-high-x10.mae": 1234.0})
+
+    monkeypatch.setattr(study, "perform", stopped)
+    done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
+    assert done.exit_code == 1
+    assert "the same command goes on" in done.stderr
+    assert "1,234" in done.stdout and "mag1c" not in done.stdout
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 2
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ def test_rivals_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
         assert (source.read(1) > 0).all()
     manifest = json.loads((tmp_path / "maps" / "town_p3vae.json").read_text())
     assert f'"{model}"' in json.dumps(manifest)
+    told = run("info", scene, "-m", path, "--json").stdout
+    assert f"landcover ({model}), bands match" in told
     refused = fail(1, "irradiance-map", scene, "-m", path, "-o", tmp_path / "light")
     assert f"a {model} model does not tell light" in refused
     if model in ("cnn", "ss-infogan", "random-forest"):

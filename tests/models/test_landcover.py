@@ -83,6 +83,16 @@ def test_finds_classes_and_light_in_shadow(model, irradiance):
     assert (classifier.class_id == np.array(LEGEND.ids)[truth]).mean() > 0.85
 
 
+def test_codes_lead_back_to_the_spectra(model, irradiance):
+    spectra, truth, z = pixels(irradiance, 60, 14, flat=False)
+    codes = model.codes(spectra, irradiance)
+    assert np.abs(codes[:, 0] - z).mean() < 0.06
+    for index in range(3):
+        mine = truth == index
+        made = model.generate(index, codes[mine], irradiance)
+        assert np.abs(made - spectra[mine]).mean() < 0.1 * spectra[mine].mean()
+
+
 def test_relighting_brings_shadow_back(model, irradiance):
     spectra, truth, z = pixels(irradiance, 200, 6, flat=False)
     relit = model.relight(spectra, irradiance)

@@ -127,3 +127,14 @@ def test_optimal_estimation_without_signal_returns_the_prior():
     method = OptimalEstimation.fit(ground(500, 0), optics(), prior_mean=7e3, prior_std=1e-3)
     found = method.invert(ground(10, 1))
     assert found.ppm_m.numpy() == pytest.approx(np.full(10, 7e3), rel=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["classic", "log", "mag1c"])
+def test_a_pixel_does_not_depend_on_its_company(variant):
+    scene = ground(600, 6)
+    scene[::7] *= 1e-4
+    scene[:300] *= 3.0
+    fitted = MatchedFilter.fit(ground(2000, 0), optics(), variant=variant)
+    together = fitted.invert(scene).ppm_m
+    apart = torch.cat([fitted.invert(part).ppm_m for part in torch.split(scene, 100)])
+    np.testing.assert_allclose(apart, together, rtol=1e-9)

@@ -58,7 +58,8 @@ def test_estimates_are_close_and_their_std_is_honest(model):
     truth = torch.rand(2000, generator=torch.Generator().manual_seed(7), dtype=torch.float64) * 4e4
     found = model.invert(scene(2000, 2, truth))
     error = found.ppm_m.double() - truth
-    assert 0.9 < (error.abs() < 1.96 * found.std).double().mean().item() < 0.99
+    # wider than needed on ground that is Gaussian indeed: intervals are made for ground that is not
+    assert 0.9 < (error.abs() < 1.96 * found.std).double().mean().item() < 0.995
     assert error.abs().mean() < 600
     assert abs(error.mean().item()) < 150
     assert np.polyfit(truth, found.ppm_m, 1)[0] == pytest.approx(1.0, abs=0.02)
@@ -149,12 +150,13 @@ def synthetic_map(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_two_plumes_are_found_with_their_mass_and_none_in_the_flipped_map():
     truth, seen = synthetic_map()
     valid = np.ones(truth.shape, bool)
-    labels = label_plumes(seen, valid)
+    std = np.full(seen.shape, 200.0)
+    labels = label_plumes(seen, std, valid)
     found, real = labels > 0, truth > 0
     assert labels.max() == 2
     assert 2 * (found & real).sum() / (found.sum() + real.sum()) > 0.85
-    assert count_false_alarms(seen, valid) == 0
-    first = list_plumes(seen, np.full(seen.shape, 200.0), labels, 900.0, wind_m_s=4.0)[0]
+    assert count_false_alarms(seen, std, valid) == 0
+    first = list_plumes(seen, std, labels, 900.0, wind_m_s=4.0)[0]
     assert first.ime_kg == pytest.approx(100 * 3000.0 * 900.0 * 7.16e-7, rel=0.05)
     assert first.ime_std_kg == pytest.approx(200.0 * np.sqrt(first.pixels) * 900.0 * 7.16e-7)
     assert first.emission is not None
@@ -164,12 +166,47 @@ def test_two_plumes_are_found_with_their_mass_and_none_in_the_flipped_map():
 
 def test_noise_alone_holds_no_plume():
     noise_map = 300.0 * np.random.default_rng(3).standard_normal((100, 100))
-    assert label_plumes(noise_map, np.ones((100, 100), bool)).max() == 0
+    assert label_plumes(noise_map, np.full((100, 100), 300.0), np.ones((100, 100), bool)).max() == 0
 
 
 def test_invalid_pixels_are_no_plume():
     _, seen = synthetic_map()
     seen[0:12, 60:80] = np.nan
-    labels = label_plumes(np.nan_to_num(seen, nan=1e6), np.isfinite(seen))
+    labels = label_plumes(np.nan_to_num(seen, nan=1e6), np.full(seen.shape, 200.0), np.isfinite(seen))
     assert (labels[0:12, 60:80] == 0).all()
-    assert label_plumes(seen, np.zeros(seen.shape, bool)).max() == 0
+    assert label_plumes(seen, np.ones(seen.shape), np.zeros(seen.shape, bool)).max() == 0
+
+
+def test_deep_shadow_is_uncertain_rather_than_wrong(model):
+    """Ground fifty times darker than what was learned from: noise rules, and the std says so."""
+    truth = torch.full((800,), 5e3, dtype=torch.float64)
+    g = torch.Generator().manual_seed(3)
+    x = torch.as_tensor((BANDS.wavelength_nm - 1500.0) / 1000.0)
+    clean = 5.0 / 50.0 * (1.0 - 0.4 * x)[None] * optics().transmittance(truth)
+    dark = clean + torch.randn(clean.shape, generator=g, dtype=torch.float64) * noise().variance(clean).sqrt()
+    found = model.invert(dark)
+    assert ((found.ppm_m - truth).abs() < 1.96 * found.std).double().mean() > 0.85
+
+
+def test_a_map_of_mostly_zeros_holds_only_its_plume():
+    """A sparse filter silences most of the ground; the specks it leaves are no plumes."""
+    rng = np.random.default_rng(0)
+    seen = np.where(rng.random((80, 90)) < 0.35, np.abs(rng.standard_normal((80, 90))), 0.0)
+    seen[30:40, 40:52] += 40.0
+    labels = label_plumes(seen, np.ones(seen.shape), np.ones(seen.shape, bool))
+    assert labels.max() == 1
+    assert (labels[30:40, 40:52] > 0).mean() > 0.95 and (labels > 0).sum() < 180
+    assert label_plumes(np.zeros((20, 20)), np.ones((20, 20)), np.ones((20, 20), bool)).max() == 0
+
+
+def test_the_faint_rim_belongs_to_the_plume_and_keeps_its_mass():
+    """A plume that fades below the noise of a pixel: the mask holds nearly all its mass, and little else."""
+    south, east = np.mgrid[0:120, 0:120] - 60.0
+    truth = 4000.0 * np.exp(-(south**2 + east**2) / (2 * 12.0**2))
+    seen = truth + 500.0 * np.random.default_rng(4).standard_normal(truth.shape)
+    std, valid = np.full(truth.shape, 500.0), np.ones(truth.shape, bool)
+    labels = label_plumes(seen, std, valid)
+    assert labels.max() == 1
+    assert seen[labels > 0].sum() == pytest.approx(truth.sum(), rel=0.08)
+    assert truth[labels > 0].min() < 400.0
+    assert (truth[labels > 0] < 20.0).mean() < 0.1

@@ -40,7 +40,7 @@ def pixels(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def training_set() -> TrainingSet:
     spectra, truth = pixels(160, 0)
-    return TrainingSet(spectra, truth, truth * 10 + np.arange(160) % 5, pixels(200, 1)[0])
+    return TrainingSet(spectra, truth, truth * 10 + np.arange(160) % 5, pixels(100, 1)[0])
 
 
 @pytest.fixture(scope="module", params=list(EPOCHS))
@@ -103,7 +103,10 @@ def test_codes_and_latent_spectra_have_their_shapes(trained):
     codes, spectra = model.codes(pixels(11, 6)[0], LIGHT), model.latent_spectra()
     if model.settings.model in ("cnn", "random-forest"):
         assert codes is None
+        assert model.generate(0, np.zeros((2, 5), np.float32), LIGHT) is None
     else:
+        made = model.generate(1, codes, LIGHT)
+        assert made.shape == (11, 24) and ((made >= 0) & (made <= 1)).all()
         assert codes.shape == (11, 5) and np.isfinite(codes).all() and codes.std() > 0
     if model.settings.model == "guided-vae":
         assert [rows.shape for rows in spectra] == [(4, 24)] * 3
@@ -117,6 +120,14 @@ def test_same_seed_same_model(model):
     settings = TrainingSettings(model=model, epochs=2, batch_size=64, seed=1)
     digests = {train_land_cover(training_set(), BANDS, LIGHT, LEGEND, settings).digest for _ in range(2)}
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("model", ["gaussian-vae", "ss-infogan"])
+def test_resumed_equals_uninterrupted(model):
+    settings, states = TrainingSettings(model=model, epochs=3, batch_size=64), []
+    frame = (training_set(), BANDS, LIGHT, LEGEND, settings)
+    whole = train_land_cover(*frame, save_state=states.append)
+    assert train_land_cover(*frame, resume_from=states[0]).digest == whole.digest
 
 
 def test_without_physics_the_published_model_is_called_guided():

@@ -78,3 +78,12 @@ def test_without_visible_bands_nothing_is_called_cloud():
 
 def test_every_class_has_a_colour_of_its_own():
     assert len({quality.colour for quality in Quality}) == len(Quality)
+
+
+def test_missing_bands_are_saturation_and_a_missing_pixel_is_nothing():
+    soil = spectra()["soil"][0]
+    some, none = np.stack([soil, soil])
+    some[WAVELENGTH_NM > 2300] = np.nan
+    none[:] = np.nan
+    found = quality_classes(np.stack([soil, some, none]), WAVELENGTH_NM, 30.0)
+    assert found.tolist() == [Quality.CLEAR, Quality.SATURATED, 0]

@@ -152,6 +152,20 @@ def test_polygons_are_split_as_wholes_and_a_lone_one_is_cut(tmp_path: Path) -> N
     assert split.unlabelled.shape == (72, 30)
 
 
+def test_polygons_become_images_that_hold_every_sample_once(tmp_path: Path) -> None:
+    toulouse_file(tmp_path / "t.npz")
+    split = toulouse.read_split(tmp_path / "t.npz", seed=0)
+    chips = toulouse.chips(split.test, split.test_polygon, split.test_place)
+    held = np.concatenate([chip.samples[chip.samples >= 0] for chip in chips])
+    assert sorted(held) == list(range(len(split.test)))
+    for chip in chips:
+        inside = chip.samples >= 0
+        assert np.array_equal(chip.cube[inside], split.test[chip.samples[inside]])
+        assert np.isnan(chip.cube[~inside]).all()
+        # Four rows of five pixels each stand as they stood in the scene.
+        assert chip.samples.shape == (4, 5)
+
+
 def test_relit_spectra_are_test_spectra_in_other_light(tmp_path: Path) -> None:
     toulouse_file(tmp_path / "t.npz")
     split = toulouse.read_split(tmp_path / "t.npz", seed=0)

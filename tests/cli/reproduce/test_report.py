@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from rich.console import Console
 
 from p3vae.cli.reproduce import report
 from p3vae.cli.reproduce.tables import NAMES, Column, Row, Table, score_name, table
@@ -46,6 +47,19 @@ def test_numbers_stand_where_they_belong() -> None:
         ["ours", "here", "1.5 ± 0.7", "", ""],
     ]
     assert "A note." in page and "`p3vae reproduce small`" in page
+
+
+def test_a_narrow_screen_shows_every_number_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = report.fill(TABLE, RECORDS, ("2 seeds",))
+    monkeypatch.setattr(report, "stdout", lambda: Console(width=44))
+    report.show(result)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 44
+    assert printed.count("Small [m]") == printed.count("2 seeds") == 1
+    assert all(number in printed for number in ("5.0 ± 1.4", "0.25", "+2.0", "1.5 ± 0.7"))
+    assert "…" not in printed
 
 
 def test_json_keeps_every_seed() -> None:
