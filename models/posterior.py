@@ -114,6 +114,8 @@ class _ClassTables(NamedTuple):
     """Elements 11, 12, 22 of that square as a quadratic form in (cosφ, sinφ), φ from a node, (3, nodes)."""
     area: float
     """The determinant of the form, at any node."""
+    best_case: float
+    """The highest log likelihood of a pixel without residual."""
 
 
 class _Peak(NamedTuple):
@@ -138,6 +140,26 @@ class _Peak(NamedTuple):
         first = a.abs() >= c.abs()
         cos, sin = torch.where(first, -b, c), torch.where(first, a, -b)
         return torch.atan(sin / torch.where(cos == 0, 1e-30, cos))
+
+
+class _Window(NamedTuple):
+    """The part of θ in which the density of a pixel lies; pixels come last."""
+
+    three: Tensor
+    """A node and its neighbours, (3, pixels)."""
+    upper: Tensor
+    """What is explained near them, a ratio of two quadratic forms: see `_Peak`, (3, pixels)."""
+    lower: Tensor
+    centre: Tensor
+    """[rad], (pixels,)."""
+    half: Tensor
+    """Half of its width [rad], (pixels,)."""
+    is_narrow: Tensor
+    """True where it lies between those neighbours, (pixels,)."""
+
+    def of(self, rows: Tensor) -> _Window:
+        """The windows of some pixels."""
+        return _Window(*(values[..., rows] for values in self))
 
 
 class _Level(NamedTuple):
@@ -282,6 +304,7 @@ class PosteriorSolver:
             strength=self._tensor(_strength(mean, self.grid.nodes)),
             fine_strength=self._tensor(_strength(mean, self.grid.fine)),
             form=self._tensor(_turned(form, self.grid.nodes)),
+            best_case=-0.5 * float(np.min(log_dets)),
             area=float(max(np.linalg.det(form), 1e-12 * form[0, 0] * form[1, 1])),
         )
 
@@ -314,39 +337,57 @@ class PosteriorSolver:
         energy = torch.full_like(norm, level.energy)
         if level.whitening is not None:
             energy = (level.whitening @ unit).square().sum(0)
-        found = [self._ceiling(view, energy, table) for view, table in zip(views, tables, strict=True)]
-        ceiling = torch.stack([top for top, _ in found]) / self.noise.temperature
+        ceiling = torch.stack(
+            [
+                table.best_case + 0.5 * (view.square().sum(0) - energy)
+                for view, table in zip(views, tables, strict=True)
+            ]
+        )
+        heat = self.noise.temperature
         evidence = torch.full_like(ceiling, -torch.inf)
         moments = ceiling.new_zeros((4, *ceiling.shape))
-
-        def solve(chosen: Tensor) -> None:
-            for k in range(self.classes):
-                rows = chosen[k].nonzero().squeeze(1)
-                if len(rows):
-                    rows = _padded(rows)
-                    evidence[k, rows], moments[:, k, rows] = self._solve_class(
-                        views[k][:, rows], found[k][1][:, rows], norm[rows], tables[k]
-                    )
-
-        first = ceiling.argmax(0, keepdim=True)
-        leading = torch.zeros_like(ceiling, dtype=torch.bool).scatter_(0, first, True)
-        solve(leading)
-        solve(~leading & (ceiling > evidence.gather(0, first) - _HOPELESS))
+        first = ceiling.max(0).indices
+        for k in range(self.classes):
+            self._solve_rows(k, first == k, views[k], energy, norm, tables[k], None, evidence, moments)
+        bar = (evidence.amax(0) - _HOPELESS) * heat
+        for k in range(self.classes):
+            hopeful = (first != k) & (ceiling[k] > bar)
+            self._solve_rows(k, hopeful, views[k], energy, norm, tables[k], bar, evidence, moments)
         return _mix(evidence, moments, self.noise.level, self._light.shape[1])
 
-    def _ceiling(self, projected: Tensor, energy: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
-        """The highest log likelihood that free coefficients could reach at any θ, (pixels,).
+    def _solve_rows(
+        self,
+        index: int,
+        chosen: Tensor,
+        projected: Tensor,
+        energy: Tensor,
+        norm: Tensor,
+        table: _ClassTables,
+        bar: Tensor | None,
+        evidence: Tensor,
+        moments: Tensor,
+    ) -> None:
+        """Fill in one class for the chosen pixels, but those that free coefficients leave below `bar`."""
+        rows = chosen.nonzero().squeeze(1)
+        if not len(rows):
+            return
+        rows = _padded(rows)
+        nothing, gain = _free_fit(projected[:, rows], energy[rows], table)
+        if bar is not None:
+            hopeful = (self._ceiling(nothing, gain, table) > bar[rows]).nonzero().squeeze(1)
+            if not len(hopeful):
+                return
+            hopeful = _padded(hopeful)
+            rows, nothing = rows[hopeful], nothing[:, hopeful]
+        evidence[index, rows], moments[:, index, rows] = self._solve_class(
+            projected[:, rows], nothing, norm[rows], table
+        )
 
-        And the squared residual without any light, (nodes, pixels).
-        """
-        coordinates = (table.bound @ projected).square_().view(-1, NODES, projected.shape[1])
-        size = len(table.faces[-1])
-        nothing = energy - coordinates[size:].sum(0)
-        gain = coordinates[:size].sum(0)
+    def _ceiling(self, nothing: Tensor, gain: Tensor, table: _ClassTables) -> Tensor:
+        """The highest log likelihood that free coefficients could reach at any θ, (pixels,)."""
         best = (gain - nothing - table.log_det).max(0, keepdim=True).indices
-        *_, highest, _ = self._peak(gain, best, table)
-        chi = (nothing + table.log_det).gather(0, best).squeeze(0) - highest
-        return -0.5 * chi, nothing
+        highest = self._peak(gain, best, table).highest
+        return 0.5 * (highest - (nothing + table.log_det).gather(0, best).squeeze(0))
 
     def _peak(self, explained: Tensor, best: Tensor, table: _ClassTables) -> _Peak:
         """What is explained (nodes, pixels) as a ratio of quadratic forms near its `best` node (1, pixels).
@@ -356,7 +397,7 @@ class PosteriorSolver:
         middle = best.clamp(1, NODES - 2)
         three = middle + self._neighbours
         node = middle.squeeze(0)
-        values = explained.gather(0, three) * table.strength.expand_as(explained).gather(0, three)
+        values = (explained * table.strength).gather(0, three)
         level, both, rest = (self._square_coefficients[:, :, node] * values).sum(1)
         upper, lower = torch.stack([level, both, level + 2 * rest]), table.form[:, node]
         trace = (lower[2] * upper[0] - 2 * lower[1] * upper[1] + lower[0] * upper[2]) / table.area
@@ -391,15 +432,25 @@ class PosteriorSolver:
         The temperature comes last: it widens probabilities and light and never changes which class
         is best.
         """
-        most = chi0.amax(0)
-        explained = most - chi0 + gain
-        found, is_narrow = self._near_the_peak(explained - most, total, variance, table)
-        if not is_narrow.all():
-            found = torch.where(is_narrow, found, self._everywhere(explained - most, total, variance, table))
-        evidence, *moments, residual = found
-        return evidence / self.noise.temperature, torch.stack([*moments, residual])
+        explained = gain - chi0
+        window = self._window(explained, table)
+        found = torch.empty((5, gain.shape[1]), device=gain.device)
+        for chosen, integrate in (
+            (window.is_narrow, self._near_the_peak),
+            (~window.is_narrow, self._everywhere),
+        ):
+            rows = chosen.nonzero().squeeze(1)
+            if len(rows):
+                rows = _padded(rows)
+                found[:, rows] = integrate(
+                    explained[:, rows], total[:, rows], variance[:, rows], window.of(rows), table
+                )
+        evidence, *rest = found
+        return evidence / self.noise.temperature, torch.stack(rest)
 
-    def _everywhere(self, explained: Tensor, total: Tensor, variance: Tensor, table: _ClassTables) -> Tensor:
+    def _everywhere(
+        self, explained: Tensor, total: Tensor, variance: Tensor, _: _Window, table: _ClassTables
+    ) -> Tensor:
         """Moments (5, pixels) of densities of any width, by their sum over the fine angles."""
         light = self._lines @ (total * table.strength) / table.fine_strength
         z, w = light * self._cos, light * self._sin
@@ -409,43 +460,50 @@ class PosteriorSolver:
         spread = (self._lines @ variance).clamp(min=0) * self._cos.square()
         return _moments(density, z, w, spread, -carried, self.noise.temperature)
 
-    def _near_the_peak(
-        self, explained: Tensor, total: Tensor, variance: Tensor, table: _ClassTables
-    ) -> tuple[Tensor, Tensor]:
-        """Moments (5, pixels) of densities that lie between the neighbours of one node.
-
-        And whether they do, (pixels,). Arguments are (nodes, pixels).
-        """
-        heat = self.noise.temperature
+    def _window(self, explained: Tensor, table: _ClassTables) -> _Window:
+        """Where the density of pixels lies; `explained` is (nodes, pixels)."""
         best = (explained - table.log_det).max(0, keepdim=True).indices
         peak = self._peak(explained, best, table)
         low, middle, high = self._nodes[peak.three]
         first, last = self._nodes[0], self._nodes[-1]
         wanted = middle + peak.turn
         centre = wanted.clamp(first, last)
-        strength = _form(peak.lower, centre - middle)
-        sharpness = (peak.apart * table.area).sqrt() / strength
+        sharpness = (peak.apart * table.area).sqrt() / _form(peak.lower, centre - middle)
         # Beyond the first or last angle there is nothing: a peak there is cut, and as steep as it may be.
         steepness = torch.maximum(sharpness, 0.5 * sharpness.square() * (wanted - centre).abs())
-        half = _REACH * min(heat, 4.0) ** 0.5 / steepness.clamp(min=1e-6)
-        turn = (centre - middle) + half * self._points
-        strength = _form(peak.lower, turn)
-        carried = _form(peak.upper, turn) / strength
-        node = peak.three[1]
-        amounts = total.gather(0, peak.three) * table.strength.expand_as(total).gather(0, peak.three)
+        half = _REACH * min(self.noise.temperature, 4.0) ** 0.5 / steepness.clamp(min=1e-6)
+        is_narrow = ((centre - half >= low) | (low == first)) & ((centre + half <= high) | (high == last))
+        return _Window(peak.three, peak.upper, peak.lower, centre, half, is_narrow)
+
+    def _near_the_peak(
+        self, explained: Tensor, total: Tensor, variance: Tensor, window: _Window, table: _ClassTables
+    ) -> Tensor:
+        """Moments (5, pixels) of densities that lie between the neighbours of one node."""
+        node = window.three[1]
+        middle, first, last = self._nodes[node], self._nodes[0], self._nodes[-1]
+        turn = (window.centre - middle) + window.half * self._points
+        strength = _form(window.lower, turn)
+        carried = _form(window.upper, turn) / strength
+        amounts = (total * table.strength).gather(0, window.three)
         level, slope, bend = (self._line_coefficients[:, :, node] * amounts).sum(1)
         light = (level + slope * turn.sin() + bend * (1 - turn.cos())) / strength
         angle = middle + turn
         cos = angle.cos()
         z, w = light * cos, light * angle.sin()
         density = 0.5 * (carried - table.log_det[node].T) + _log_prior(z, w, self.noise.level)
-        density = density + (half * (2.0 / (_POINTS - 1))).log()
+        density = density + (window.half * (2.0 / (_POINTS - 1))).log()
         beyond = (angle > last) | (angle < first)
         on_the_edge = beyond.any(0) & (self._points == 0)
         density = torch.where(on_the_edge, density - math.log(2.0), density).masked_fill(beyond, -torch.inf)
-        spread = variance.gather(0, best) * cos.square()
-        is_narrow = ((centre - half >= low) | (low == first)) & ((centre + half <= high) | (high == last))
-        return _moments(density, z, w, spread, -carried, heat), is_narrow
+        spread = variance.gather(0, window.three[1:2]) * cos.square()
+        return _moments(density, z, w, spread, -carried, self.noise.temperature)
+
+
+def _free_fit(projected: Tensor, energy: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
+    """The squared residual without any light, and what free coefficients explain of it, (nodes, pixels)."""
+    coordinates = (table.bound @ projected).square_().view(-1, NODES, projected.shape[1])
+    size = len(table.faces[-1])
+    return energy - coordinates[size:].sum(0), coordinates[:size].sum(0)
 
 
 def _form(elements: Tensor, turn: Tensor) -> Tensor:
