@@ -36,10 +36,6 @@ class LightGrid:
     """(fine, NODES): exact for 1, cos2θ and sin2θ."""
     lines: FloatArray
     """(fine, NODES): exact for 1, cosθ and sinθ."""
-    square_coefficients: FloatArray
-    """(3, 3, NODES): factors of 1, sin2φ and 1−cos2φ, φ from a node, through it and its two neighbours."""
-    line_coefficients: FloatArray
-    """(3, 3, NODES): factors of 1, sinφ and 1−cosφ."""
 
     @classmethod
     def about(cls, lit: FloatArray) -> Self:
@@ -52,8 +48,6 @@ class LightGrid:
             fine,
             _carried(nodes, fine, position, 2),
             _carried(nodes, fine, position, 1),
-            _coefficients(nodes, 2),
-            _coefficients(nodes, 1),
         )
 
 
@@ -75,16 +69,6 @@ def _about(node: int) -> slice:
 
 def _basis(angles: FloatArray, harmonic: int) -> FloatArray:
     return np.stack([np.ones_like(angles), np.cos(harmonic * angles), np.sin(harmonic * angles)], axis=-1)
-
-
-def _coefficients(nodes: FloatArray, harmonic: int) -> FloatArray:
-    """Angles count from the middle one: else they would be small differences of large numbers."""
-    inverses = []
-    for node in range(NODES):
-        three = nodes[_about(node)]
-        turned = harmonic * (three - three[1])
-        inverses.append(np.linalg.inv(np.stack([np.ones(3), np.sin(turned), 1 - np.cos(turned)], axis=-1)))
-    return np.stack(inverses, axis=-1)
 
 
 def _carried(nodes: FloatArray, fine: FloatArray, position: FloatArray, harmonic: int) -> FloatArray:

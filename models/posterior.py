@@ -28,14 +28,12 @@ from p3vae.models.light_grid import NODES, LightGrid
 
 FloatArray = npt.NDArray[np.float64]
 
-_POINTS = 9
-"""Angles at which a narrow density is evaluated."""
-_REACH = 4.0
-"""Standard deviations on either side of its peak that they cover."""
+_SHARP = 1.0
+"""Curvature of the log density per squared step from which on steps are too long for a sum."""
 _LEVELS = np.geomspace(0.03, 30.0, 11)
 _LANES = 32
-_HOPELESS = 14.0
-"""A class this far behind in log probability cannot change any product."""
+_HOPELESS = 8.0
+"""A class this far behind in log probability would change confidences by less than a thousandth."""
 _NEGLIGIBLE = -80.0
 """Log of a weight that adds nothing; smaller ones would be slow denormal numbers."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
@@ -95,8 +93,8 @@ class PixelPosterior(NamedTuple):
 class _ClassTables(NamedTuple):
     """One class at one brightness: linear maps from the projected spectrum, rows ordered (…, node)."""
 
-    bound: Tensor
-    """((K + nuisances) * nodes, columns): whitened full-face coordinates, then nuisance coordinates."""
+    nuisances: Tensor
+    """(nuisances * nodes, columns): coordinates that deviations take away."""
     moments: Tensor
     """(K * nodes, columns): Φᵀ Σ⁻¹ x."""
     faces: tuple[tuple[int, ...], ...]
@@ -110,56 +108,8 @@ class _ClassTables(NamedTuple):
     """Whitened square of the class's mean spectrum in unit light, (nodes, 1)."""
     fine_strength: Tensor
     """The same at the angles between nodes too, (fine, 1)."""
-    form: Tensor
-    """Elements 11, 12, 22 of that square as a quadratic form in (cosφ, sinφ), φ from a node, (3, nodes)."""
-    area: float
-    """The determinant of the form, at any node."""
     best_case: float
     """The highest log likelihood of a pixel without residual."""
-
-
-class _Peak(NamedTuple):
-    """A ratio of quadratic forms in (cosφ, sinφ), φ from a node, and its maximum; pixels come last."""
-
-    three: Tensor
-    """The node and its neighbours, (3, pixels)."""
-    upper: Tensor
-    """Elements 11, 12, 22, (3, pixels)."""
-    lower: Tensor
-    """(3, pixels)."""
-    highest: Tensor
-    """The ratio at its maximum, (pixels,)."""
-    apart: Tensor
-    """How far its minimum lies below, (pixels,)."""
-
-    @property
-    def turn(self) -> Tensor:
-        """φ of the maximum, -π/2 to π/2 [rad], (pixels,)."""
-        a, b, c = self.upper - self.highest * self.lower
-        # Either row of the singular matrix gives its null vector; the larger one does so exactly.
-        first = a.abs() >= c.abs()
-        cos, sin = torch.where(first, -b, c), torch.where(first, a, -b)
-        return torch.atan(sin / torch.where(cos == 0, 1e-30, cos))
-
-
-class _Window(NamedTuple):
-    """The part of θ in which the density of a pixel lies; pixels come last."""
-
-    three: Tensor
-    """A node and its neighbours, (3, pixels)."""
-    upper: Tensor
-    """What is explained near them, a ratio of two quadratic forms: see `_Peak`, (3, pixels)."""
-    lower: Tensor
-    centre: Tensor
-    """[rad], (pixels,)."""
-    half: Tensor
-    """Half of its width [rad], (pixels,)."""
-    is_narrow: Tensor
-    """True where it lies between those neighbours, (pixels,)."""
-
-    def of(self, rows: Tensor) -> _Window:
-        """The windows of some pixels."""
-        return _Window(*(values[..., rows] for values in self))
 
 
 class _Level(NamedTuple):
@@ -202,12 +152,9 @@ class PosteriorSolver:
         fine = self.grid.fine
         self._cos, self._sin = (self._tensor(f(fine)[:, None]) for f in (np.cos, np.sin))
         self._log_width = self._tensor(np.log(np.gradient(fine))[:, None])
+        # The trapezoidal rule: the ends count half.
+        self._share = self._tensor(np.where(np.arange(len(fine)) % (len(fine) - 1), 1.0, 0.5)[:, None])
         self._squares, self._lines = self._tensor(self.grid.squares), self._tensor(self.grid.lines)
-        self._nodes = self._tensor(self.grid.nodes)
-        self._square_coefficients = self._tensor(self.grid.square_coefficients)
-        self._line_coefficients = self._tensor(self.grid.line_coefficients)
-        self._neighbours = torch.arange(-1, 2, device=self._device)[:, None]
-        self._points = self._tensor(np.linspace(-1.0, 1.0, _POINTS)[:, None])
         self._log_levels = self._tensor(np.log(_LEVELS))
         self._scatter = None if library.scatter is None else np.linalg.eigh(library.scatter)
         self._levels: dict[int, _Level] = {}
@@ -274,7 +221,7 @@ class PosteriorSolver:
         basis = np.linalg.qr(whitening @ self._raw_columns(spectra))[0]
         size, columns = len(spectra), basis.shape[1]
         faces = [f for count in range(1, size + 1) for f in itertools.combinations(range(size), count)]
-        bound, moments, solutions, variances, log_dets = [], [], [], [], []
+        nuisances, moments, solutions, variances, log_dets = [], [], [], [], []
         for angle in self.grid.nodes:
             parts = self._light * np.array([[np.cos(angle)], [np.sin(angle)]])
             lit = basis.T @ whitening @ (parts.sum(0) * spectra).T
@@ -284,16 +231,14 @@ class PosteriorSolver:
             gram = moment @ lit
             gram += 1e-9 * np.eye(size) * np.trace(gram) / size
             inverses = [np.linalg.inv(gram[np.ix_(face, face)]) for face in faces]
-            full = np.linalg.solve(np.linalg.cholesky(gram), moment)
-            bound.append(np.concatenate([full, np.linalg.solve(np.linalg.cholesky(inner), odd.T)]))
+            nuisances.append(np.linalg.solve(np.linalg.cholesky(inner), odd.T))
             moments.append(moment)
             solutions.append([inv @ moment[list(face)] for face, inv in zip(faces, inverses, strict=True)])
             variances.append([inv.sum() for inv in inverses])
             log_dets.append([log_det + np.linalg.slogdet(inner)[1]])
         mean = basis.T @ whitening @ (self._light * spectra.mean(0)).T
-        form = mean.T @ mean
         return basis, _ClassTables(
-            bound=self._tensor(np.stack(bound, 1).reshape(-1, columns)),
+            nuisances=self._tensor(np.stack(nuisances, 1).reshape(-1, columns)),
             moments=self._tensor(np.stack(moments, 1).reshape(-1, columns)),
             faces=tuple(faces),
             solutions=tuple(
@@ -303,9 +248,7 @@ class PosteriorSolver:
             log_det=self._tensor(np.asarray(log_dets)),
             strength=self._tensor(_strength(mean, self.grid.nodes)),
             fine_strength=self._tensor(_strength(mean, self.grid.fine)),
-            form=self._tensor(_turned(form, self.grid.nodes)),
             best_case=-0.5 * float(np.min(log_dets)),
-            area=float(max(np.linalg.det(form), 1e-12 * form[0, 0] * form[1, 1])),
         )
 
     def solve(self, spectra: Tensor) -> PixelPosterior:
@@ -343,73 +286,31 @@ class PosteriorSolver:
                 for view, table in zip(views, tables, strict=True)
             ]
         )
-        heat = self.noise.temperature
         evidence = torch.full_like(ceiling, -torch.inf)
         moments = ceiling.new_zeros((4, *ceiling.shape))
-        first = ceiling.max(0).indices
-        for k in range(self.classes):
-            self._solve_rows(k, first == k, views[k], energy, norm, tables[k], None, evidence, moments)
-        bar = (evidence.amax(0) - _HOPELESS) * heat
-        for k in range(self.classes):
-            hopeful = (first != k) & (ceiling[k] > bar)
-            self._solve_rows(k, hopeful, views[k], energy, norm, tables[k], bar, evidence, moments)
+
+        def solve(chosen: Tensor) -> None:
+            for k in range(self.classes):
+                rows = chosen[k].nonzero().squeeze(1)
+                if len(rows):
+                    rows = _padded(rows)
+                    evidence[k, rows], moments[:, k, rows] = self._solve_class(
+                        views[k][:, rows], energy[rows], norm[rows], tables[k]
+                    )
+
+        first = ceiling.max(0, keepdim=True).indices
+        leading = torch.zeros_like(ceiling, dtype=torch.bool).scatter_(0, first, True)
+        solve(leading)
+        bar = (evidence.gather(0, first) - _HOPELESS) * self.noise.temperature
+        solve(~leading & (ceiling > bar))
         return _mix(evidence, moments, self.noise.level, self._light.shape[1])
 
-    def _solve_rows(
-        self,
-        index: int,
-        chosen: Tensor,
-        projected: Tensor,
-        energy: Tensor,
-        norm: Tensor,
-        table: _ClassTables,
-        bar: Tensor | None,
-        evidence: Tensor,
-        moments: Tensor,
-    ) -> None:
-        """Fill in one class for the chosen pixels, but those that free coefficients leave below `bar`."""
-        rows = chosen.nonzero().squeeze(1)
-        if not len(rows):
-            return
-        rows = _padded(rows)
-        nothing, gain = _free_fit(projected[:, rows], energy[rows], table)
-        if bar is not None:
-            hopeful = (self._ceiling(nothing, gain, table) > bar[rows]).nonzero().squeeze(1)
-            if not len(hopeful):
-                return
-            hopeful = _padded(hopeful)
-            rows, nothing = rows[hopeful], nothing[:, hopeful]
-        evidence[index, rows], moments[:, index, rows] = self._solve_class(
-            projected[:, rows], nothing, norm[rows], table
-        )
-
-    def _ceiling(self, nothing: Tensor, gain: Tensor, table: _ClassTables) -> Tensor:
-        """The highest log likelihood that free coefficients could reach at any θ, (pixels,)."""
-        best = (gain - nothing - table.log_det).max(0, keepdim=True).indices
-        highest = self._peak(gain, best, table).highest
-        return 0.5 * (highest - (nothing + table.log_det).gather(0, best).squeeze(0))
-
-    def _peak(self, explained: Tensor, best: Tensor, table: _ClassTables) -> _Peak:
-        """What is explained (nodes, pixels) as a ratio of quadratic forms near its `best` node (1, pixels).
-
-        Its largest value over φ is an eigenvalue of 2 x 2 matrices.
-        """
-        middle = best.clamp(1, NODES - 2)
-        three = middle + self._neighbours
-        node = middle.squeeze(0)
-        values = (explained * table.strength).gather(0, three)
-        level, both, rest = (self._square_coefficients[:, :, node] * values).sum(1)
-        upper, lower = torch.stack([level, both, level + 2 * rest]), table.form[:, node]
-        trace = (lower[2] * upper[0] - 2 * lower[1] * upper[1] + lower[0] * upper[2]) / table.area
-        det = (upper[0] * upper[2] - upper[1].square()) / table.area
-        apart = (trace.square() - 4 * det).clamp(min=0).sqrt()
-        return _Peak(three, upper, lower, 0.5 * (trace + apart), apart)
-
     def _solve_class(
-        self, projected: Tensor, chi0: Tensor, norm: Tensor, table: _ClassTables
+        self, projected: Tensor, energy: Tensor, norm: Tensor, table: _ClassTables
     ) -> tuple[Tensor, Tensor]:
         """Log evidence (pixels,) and mean z, mean z², mean w, best residual (4, pixels) of one class."""
         pixels = projected.shape[1]
+        chi0 = energy - (table.nuisances @ projected).square_().view(-1, NODES, pixels).sum(0)
         moments = (table.moments @ projected).view(-1, NODES, pixels)
         gain, total, variance = torch.zeros_like(chi0), torch.zeros_like(chi0), torch.zeros_like(chi0)
         for face, solution, spread in zip(table.faces, table.solutions, table.sum_variance, strict=True):
@@ -432,92 +333,53 @@ class PosteriorSolver:
         The temperature comes last: it widens probabilities and light and never changes which class
         is best.
         """
-        explained = gain - chi0
-        window = self._window(explained, table)
-        found = torch.empty((5, gain.shape[1]), device=gain.device)
-        for chosen, integrate in (
-            (window.is_narrow, self._near_the_peak),
-            (~window.is_narrow, self._everywhere),
-        ):
-            rows = chosen.nonzero().squeeze(1)
-            if len(rows):
-                rows = _padded(rows)
-                found[:, rows] = integrate(
-                    explained[:, rows], total[:, rows], variance[:, rows], window.of(rows), table
-                )
-        evidence, *rest = found
-        return evidence / self.noise.temperature, torch.stack(rest)
-
-    def _everywhere(
-        self, explained: Tensor, total: Tensor, variance: Tensor, _: _Window, table: _ClassTables
-    ) -> Tensor:
-        """Moments (5, pixels) of densities of any width, by their sum over the fine angles."""
+        heat = self.noise.temperature
         light = self._lines @ (total * table.strength) / table.fine_strength
         z, w = light * self._cos, light * self._sin
-        carried = self._squares @ (explained * table.strength) / table.fine_strength
-        likelihood = 0.5 * (carried - self._lines @ table.log_det)
+        explained = self._squares @ ((gain - chi0) * table.strength) / table.fine_strength
+        likelihood = 0.5 * (explained - self._lines @ table.log_det)
         density = likelihood + self._log_width + _log_prior(z, w, self.noise.level)
         spread = (self._lines @ variance).clamp(min=0) * self._cos.square()
-        return _moments(density, z, w, spread, -carried, self.noise.temperature)
-
-    def _window(self, explained: Tensor, table: _ClassTables) -> _Window:
-        """Where the density of pixels lies; `explained` is (nodes, pixels)."""
-        best = (explained - table.log_det).max(0, keepdim=True).indices
-        peak = self._peak(explained, best, table)
-        low, middle, high = self._nodes[peak.three]
-        first, last = self._nodes[0], self._nodes[-1]
-        wanted = middle + peak.turn
-        centre = wanted.clamp(first, last)
-        sharpness = (peak.apart * table.area).sqrt() / _form(peak.lower, centre - middle)
-        # Beyond the first or last angle there is nothing: a peak there is cut, and as steep as it may be.
-        steepness = torch.maximum(sharpness, 0.5 * sharpness.square() * (wanted - centre).abs())
-        half = _REACH * min(self.noise.temperature, 4.0) ** 0.5 / steepness.clamp(min=1e-6)
-        is_narrow = ((centre - half >= low) | (low == first)) & ((centre + half <= high) | (high == last))
-        return _Window(peak.three, peak.upper, peak.lower, centre, half, is_narrow)
-
-    def _near_the_peak(
-        self, explained: Tensor, total: Tensor, variance: Tensor, window: _Window, table: _ClassTables
-    ) -> Tensor:
-        """Moments (5, pixels) of densities that lie between the neighbours of one node."""
-        node = window.three[1]
-        middle, first, last = self._nodes[node], self._nodes[0], self._nodes[-1]
-        turn = (window.centre - middle) + window.half * self._points
-        strength = _form(window.lower, turn)
-        carried = _form(window.upper, turn) / strength
-        amounts = (total * table.strength).gather(0, window.three)
-        level, slope, bend = (self._line_coefficients[:, :, node] * amounts).sum(1)
-        light = (level + slope * turn.sin() + bend * (1 - turn.cos())) / strength
-        angle = middle + turn
-        cos = angle.cos()
-        z, w = light * cos, light * angle.sin()
-        density = 0.5 * (carried - table.log_det[node].T) + _log_prior(z, w, self.noise.level)
-        density = density + (window.half * (2.0 / (_POINTS - 1))).log()
-        beyond = (angle > last) | (angle < first)
-        on_the_edge = beyond.any(0) & (self._points == 0)
-        density = torch.where(on_the_edge, density - math.log(2.0), density).masked_fill(beyond, -torch.inf)
-        spread = variance.gather(0, window.three[1:2]) * cos.square()
-        return _moments(density, z, w, spread, -carried, self.noise.temperature)
+        peak = density.amax(0)
+        relative = (density - peak).clamp(min=_NEGLIGIBLE)
+        weight = (relative / heat).exp() * self._share
+        weight = weight / weight.sum(0)
+        mean_square = (weight * (z.square() + spread * heat)).sum(0)
+        mass = peak + (relative.exp() * self._share).sum(0).log()
+        moments = [mass, (weight * z).sum(0), mean_square, (weight * w).sum(0), -explained.amax(0)]
+        evidence, *rest = _sharpened(torch.stack(moments), density, z, w, explained)
+        return evidence / heat, torch.stack(rest)
 
 
-def _free_fit(projected: Tensor, energy: Tensor, table: _ClassTables) -> tuple[Tensor, Tensor]:
-    """The squared residual without any light, and what free coefficients explain of it, (nodes, pixels)."""
-    coordinates = (table.bound @ projected).square_().view(-1, NODES, projected.shape[1])
-    size = len(table.faces[-1])
-    return energy - coordinates[size:].sum(0), coordinates[:size].sum(0)
+def _sharpened(moments: Tensor, density: Tensor, z: Tensor, w: Tensor, explained: Tensor) -> Tensor:
+    """Moments (5, pixels), where the density has a narrow peak by Laplace's method on three angles.
 
+    The other arguments are (angles, pixels).
+    """
+    centre = density.max(0, keepdim=True).indices.clamp(1, len(density) - 2)
 
-def _form(elements: Tensor, turn: Tensor) -> Tensor:
-    """A quadratic form in (cosφ, sinφ) with elements 11, 12, 22 (3, pixels), at φ (..., pixels)."""
-    cos, sin = turn.cos(), turn.sin()
-    return elements[0] * cos.square() + (2 * elements[1] * cos + elements[2] * sin) * sin
+    def about(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        before, here, after = (values.gather(0, centre + step).squeeze(0) for step in (-1, 0, 1))
+        return here, 0.5 * (after - before), 2 * here - before - after
 
+    level, slope, curvature = about(density)
+    curvature = curvature.clamp(min=1e-6)
+    step = slope / curvature
+    # Beyond the first and the last angle there is nothing: a peak there is cut.
+    room = torch.where(centre == 1, 1 + step, torch.where(centre == len(density) - 2, 1 - step, torch.inf))
+    kept = torch.special.log_ndtr(room.squeeze(0) * curvature.sqrt())
+    mass = level + 0.5 * slope * step + 0.5 * (2 * math.pi / curvature).log() + kept
+    step = step.clamp(-1, 1)
 
-def _turned(form: FloatArray, nodes: FloatArray) -> FloatArray:
-    """Elements 11, 12, 22 in (cosφ, sinφ) about each node, (3, nodes), of a form in (cosθ, sinθ)."""
-    along = np.stack([np.cos(nodes), np.sin(nodes)])
-    across = np.stack([-np.sin(nodes), np.cos(nodes)])
-    pairs = ((along, along), (along, across), (across, across))
-    return np.stack([np.einsum("in,ij,jn->n", a, form, b) for a, b in pairs])
+    def at_peak(values: Tensor) -> Tensor:
+        here, rise, bend = about(values)
+        return here + step * (rise - 0.5 * step * bend)
+
+    light = at_peak(z)
+    widening = about(z)[1].square() / curvature
+    peaked = torch.stack([mass, light, light.square() + widening, at_peak(w), -at_peak(explained)])
+    sharp = (curvature > _SHARP) & peaked.isfinite().all(0)
+    return torch.where(sharp, peaked, moments)
 
 
 def _log_prior(z: Tensor, w: Tensor, level: float) -> Tensor:
@@ -526,22 +388,6 @@ def _log_prior(z: Tensor, w: Tensor, level: float) -> Tensor:
     glow = ((w - _BRIGHTEST_SKY).clamp(min=0) / _SKY_SOFTNESS).square()
     gloom = ((_DARKEST_SKY - w).clamp(min=0) / _SKY_SOFTNESS).square()
     return -0.5 * (glare + glow + gloom) + 0.5 * (z.square() + w.square()).clamp(min=1e-12).log()
-
-
-def _moments(
-    log_density: Tensor, z: Tensor, w: Tensor, spread: Tensor, residual: Tensor, heat: float
-) -> Tensor:
-    """Log mass, mean z, mean z², mean w, least residual, (5, pixels), of densities (angles, pixels).
-
-    The temperature `heat` widens the light; the log mass is that of the density itself.
-    """
-    peak = log_density.amax(0)
-    relative = (log_density - peak).clamp(min=_NEGLIGIBLE)
-    mass = peak + relative.exp().sum(0).log()
-    weight = (relative / heat).exp()
-    weight = weight / weight.sum(0)
-    mean_square = (weight * (z.square() + spread * heat)).sum(0)
-    return torch.stack([mass, (weight * z).sum(0), mean_square, (weight * w).sum(0), residual.amin(0)])
 
 
 def _strength(lit: FloatArray, angles: FloatArray) -> FloatArray:
