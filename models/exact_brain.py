@@ -11,10 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import Library, NoiseModel, PosteriorSolver
+from p3vae.models.posterior import PosteriorSolver
 from p3vae.physics.illumination import SpectralIrradiance
 
 

@@ -13,10 +13,11 @@ from scipy.optimize import nnls
 from scipy.stats import median_abs_deviation
 from sklearn.covariance import ledoit_wolf
 
+from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.landcover_types import TrainingSet, TrainingSettings
 from p3vae.models.library import anchored_spectra, explain, levelled_spectra, refined_spectra
 from p3vae.models.metrics import average_f1
-from p3vae.models.posterior import Library, NoiseModel, PosteriorSolver
+from p3vae.models.posterior import PosteriorSolver
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]

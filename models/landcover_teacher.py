@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from p3vae.models.decoder_parts import Library, NoiseModel, smooth_basis
 from p3vae.models.landcover_fit import Optics, own_light, random_light
 from p3vae.models.landcover_job import Job
-from p3vae.models.posterior import Library, NoiseModel, smooth_basis
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from p3vae.models.baselines.fg_unet_brain import FGUNet
 from p3vae.models.baselines.fg_unet_training import train_fg_unet
 from p3vae.models.baselines.random_forest import RandomForest
+from p3vae.models.decoder_parts import NoiseModel
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
 from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
@@ -42,7 +43,6 @@ from p3vae.models.landcover_types import (
 )
 from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import NoiseModel
 from p3vae.models.training import Losses, Optimisation, train
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands

@@ -4,7 +4,7 @@ For a class with latent reflectance spectra ρ_k the decoder is linear once the 
 
     x = Σ_k u_k·m_k(θ) + residual,   m_k(θ) = (cosθ·a + sinθ·b)⊙ρ_k,   u ≥ 0,   z = Σu·cosθ,   w = Σu·sinθ
 
-θ is integrated by quadrature, u is solved exactly: the non-negative optimum lies on one of the faces of the
+θ is integrated by quadrature (`light_grid`), u is solved exactly: the non-negative optimum lies on one of the faces of the
 orthant, and each face has a closed form. The residual is Gaussian: white, plus a part that is smooth along
 the spectrum and proportional to the signal or to its skylit part, plus light reflected by the surroundings.
 Those parts are a few extra columns with a Gaussian prior, so their integral is closed too. Spectra are
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +23,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from p3vae.models.decoder_parts import Library, NoiseModel, smooth_basis
 from p3vae.models.light_grid import NODES, LightGrid
 
 FloatArray = npt.NDArray[np.float64]
 
 _SHARP = 1.0
 """Curvature of the log density per squared step from which on steps are too long for a sum."""
-_LEVELS = np.geomspace(0.03, 30.0, 11)
+_LEVELS = np.geomspace(0.03, 30.0, 7)
 _LANES = 32
 _HOPELESS = 8.0
 """A class this far behind in log probability would change confidences by less than a thousandth."""
@@ -38,42 +38,6 @@ _NEGLIGIBLE = -80.0
 """Log of a weight that adds nothing; smaller ones would be slow denormal numbers."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
 _SKY_SOFTNESS = 0.1
-
-
-@dataclass(frozen=True)
-class NoiseModel:
-    """What the residual of a spectrum looks like, and how far the posterior may be trusted."""
-
-    floor: float = 0.001
-    """Standard deviation of white noise whatever the signal [reflectance]."""
-    relative: float = 0.03
-    """White noise as a share of the root mean square of the spectrum [1]."""
-    smooth: float = 0.02
-    """Spectrally smooth deviation as a share of the signal [1]."""
-    sky: float = 0.0
-    """Deviation of the colour of skylight from the assumed one, as a share of the skylight [1]."""
-    reflected: float = 0.0
-    """Light sent by the surroundings, as a share of their mean reflectance [1]."""
-    level: float = 0.065
-    """How well the level of a latent spectrum is known [1]: slopes of the labelled ground are not."""
-    temperature: float = 1.0
-    """Divides log probabilities, so that confidences mean what they say."""
-
-
-SMOOTH_TERMS = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Library:
-    """Latent reflectance spectra of every class."""
-
-    spectra: tuple[FloatArray, ...]
-    """Per class, (spectra of the class, bands) [reflectance]."""
-    surroundings: FloatArray
-    """Mean reflectance of the scene, (bands,): the colour of light sent by neighbours."""
-    scatter: FloatArray | None = None
-    """Covariance of pixels about their class's spectrum, both divided by the root of their norm
-    [reflectance], (bands, bands); None where white noise and the tolerances say all."""
 
 
 class PixelPosterior(NamedTuple):
@@ -123,13 +87,6 @@ class _Level(NamedTuple):
     """(columns of all classes, bands): from the spectrum to whitened coordinates."""
     widths: list[int]
     classes: list[_ClassTables]
-
-
-def smooth_basis(wavelength: FloatArray, terms: int = SMOOTH_TERMS) -> FloatArray:
-    """Legendre polynomials 1..terms in log wavelength, (bands, terms): slowly varying deviations."""
-    position = np.log(wavelength)
-    position = 2 * (position - position[0]) / max(position[-1] - position[0], 1e-9) - 1
-    return np.stack([np.polynomial.Legendre.basis(k)(position) for k in range(1, terms + 1)], axis=1)
 
 
 class PosteriorSolver:

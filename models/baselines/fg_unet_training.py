@@ -14,6 +14,7 @@ from torch import Tensor
 
 from p3vae.models.baselines.fg_unet import FineGrainedUNet, PatchBatch
 from p3vae.models.baselines.fg_unet_brain import FGUNet
+from p3vae.models.decoder_parts import NoiseModel
 from p3vae.models.landcover_fit import Validation
 from p3vae.models.landcover_job import Job, reporter, summarise, with_restarts
 from p3vae.models.landcover_types import TrainingError, TrainingSet, TrainingSummary
@@ -27,7 +28,6 @@ from p3vae.models.patches import (
     patches_affordable,
     plan_patches,
 )
-from p3vae.models.posterior import NoiseModel
 from p3vae.models.training import Losses, Optimisation, train
 
 Choice = tuple[Tensor, int]
