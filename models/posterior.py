@@ -4,12 +4,12 @@ For a class with latent reflectance spectra ρ_k the decoder is linear once the 
 
     x = Σ_k u_k·m_k(θ) + residual,   m_k(θ) = (cosθ·a + sinθ·b)⊙ρ_k,   u ≥ 0,   z = Σu·cosθ,   w = Σu·sinθ
 
-θ is integrated by quadrature (`light_grid`), u is solved exactly: the non-negative optimum lies on one of the faces of the
-orthant, and each face has a closed form. The residual is Gaussian: white, plus a part that is smooth along
-the spectrum and proportional to the signal or to its skylit part, plus light reflected by the surroundings.
-Those parts are a few extra columns with a Gaussian prior, so their integral is closed too. Spectra are
-projected once on the few columns of each class and the number of bands plays no further part. Classes whose
-unconstrained fit is already hopeless are never solved.
+θ is integrated by quadrature (`light_grid`), u is solved exactly: the non-negative optimum lies on one of
+the faces of the orthant, and each face has a closed form. The residual is Gaussian: white, or scattered as
+learned, plus a part that is smooth along the spectrum and proportional to the signal or to its skylit part,
+plus light reflected by the surroundings. Those parts are a few extra columns with a Gaussian prior, so their
+integral is closed too. Spectra are projected once on the few columns of each class and the number of bands
+plays no further part. Classes whose columns leave too much unexplained are never solved.
 """
 
 from __future__ import annotations
