@@ -18,6 +18,8 @@ from p3vae.models.networks import SpectralClassifier
 from p3vae.models.posterior import PosteriorSolver
 from p3vae.physics.illumination import SpectralIrradiance
 
+_FEW = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class ExactBrain:
@@ -39,8 +41,12 @@ class ExactBrain:
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Class, light and misfit from the posterior; the class from the classifier if asked."""
         found = self.solver(irradiance).solve(spectra)
-        logits = found.log_evidence if method == "posterior" else self.classifier(spectra)
+        logits = found.log_evidence if method == "posterior" else self._classified(spectra)
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
+
+    def _classified(self, spectra: Tensor) -> Tensor:
+        """Logits of the classifier, a few pixels at a time: its features are copies of the spectra."""
+        return torch.cat([self.classifier(few) for few in torch.split(spectra, _FEW)])
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the mixing of the likeliest class, (pixels, 2 + most spectra of a class)."""

@@ -221,7 +221,7 @@ class PosteriorSolver:
         parts = []
         for rows in groups:
             lanes = _padded(rows)
-            unit = (spectra[lanes] / norm[lanes, None]).T
+            unit = spectra[lanes].div_(norm[lanes, None]).T
             found = self._solve_level(unit, norm[lanes], self._level(int(level[rows[0]])))
             parts.append([values[: len(rows)] for values in found])
         back = torch.cat(groups).argsort()
