@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from p3vae.cli.errors import BandMismatchError, SceneError, UsageError
+from p3vae.cli.errors import BandMismatchError, ModelFileError, SceneError, UsageError
 from p3vae.cli.mapping import Plan
 from p3vae.cli.model_files import model_errors, require_quantity
 from p3vae.cli.products.make import Findings, RunSummary
@@ -275,6 +275,12 @@ def _fit(
             file = read_model_file(options.model, kind=KIND)
         try:
             return MethaneP3VAE.from_file(file, view.optics)
+        except KeyError as error:
+            raise ModelFileError(
+                f"has no {error}: it comes from another version of p3vae",
+                path=options.model,
+                remedy="learn it again with --save-model",
+            ) from error
         except ValueError as error:
             raise BandMismatchError(str(error), path=options.model) from error
     spectra = drawn.spectra[:, view.bands]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from p3vae.cli.main import main
 from p3vae.cli.scenes import open_scene
 from p3vae.cli.tiling import Window
+from p3vae.models.checkpoint import read_model_file, write_model_file
 
 ROWS, COLS = 120, 90
 MAPS = ("methane", "methane_std", "methane_sensitivity")
@@ -306,6 +308,17 @@ def test_halving_the_absorption_doubles_what_is_found(folder, tmp_path):
 def test_options_of_the_p3vae_are_not_ignored_by_its_rivals(folder, tmp_path, option):
     said = fail(2, folder / "two.he5", "-o", tmp_path, "--method", "mf", option, Path(tmp_path / "x.p3vae"))
     assert option in said
+
+
+def test_a_model_of_an_earlier_version_is_refused(folder, tmp_path):
+    file = read_model_file(folder / "ground.p3vae", kind="methane")
+    old = {name: tensor for name, tensor in file.tensors.items() if name != "brightness_bands"}
+    write_model_file(tmp_path / "old.p3vae", replace(file, tensors=old))
+    said = " ".join(
+        fail(1, folder / "two.he5", "-o", tmp_path / "maps", "-m", tmp_path / "old.p3vae").split()
+    )
+    assert "old.p3vae" in said and "learn it again" in said
+    assert not (tmp_path / "maps").exists() or not list((tmp_path / "maps").iterdir())
 
 
 def test_json_lists_the_plumes_as_the_polygons_do(folder, tmp_path):
