@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _SHARP = 1.0
 """Curvature of the log density per squared step from which on steps are too long for a sum."""
-_LEVELS = np.geomspace(0.03, 30.0, 7)
+_LEVELS = np.geomspace(0.03, 30.0, 11)
 _LANES = 32
 _HOPELESS = 8.0
 """A class this far behind in log probability would change confidences by less than a thousandth."""

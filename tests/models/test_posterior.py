@@ -64,7 +64,7 @@ def test_agrees_with_brute_force_on_a_dense_grid(library, scatter):
     rng = np.random.default_rng(1)
     x = seen(library, 1, 0.55, 0.7, [0.4, 0.0, 0.6]) * (1 + 0.05 * rng.standard_normal(BANDS))
     # The noise is that of the nearest tabulated brightness.
-    norms = np.geomspace(0.03, 30.0, 7)
+    norms = np.geomspace(0.03, 30.0, 11)
     norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
     covariance = ((floor / norm) ** 2 + relative**2 / BANDS) * np.eye(BANDS)
     covariance += 0.0 if scatter is None else scatter / norm
@@ -147,7 +147,7 @@ def test_sharp_posteriors_are_integrated_as_well(light):
     )
     truth = road * (1 + 0.006 * np.sin(wave / 130))
     x = (light[0] * direct + light[1] * diffuse) * truth
-    norms = np.geomspace(0.03, 30.0, 7)
+    norms = np.geomspace(0.03, 30.0, 11)
     norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
     variance = (noise.floor / norm) ** 2 + noise.relative**2 / bands
     # Fine where the sky outshines the sun, by the same measure dθ.
