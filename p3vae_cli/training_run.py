@@ -136,7 +136,7 @@ def gather(
         with open_scene(path, scene_options) as scene:
             require_quantity(scene, "reflectance", "land-cover training")
             samples = _scene_samples(scene, request)
-            bands = bands or usable_bands(scene.bands, samples)
+            bands = bands or usable_bands(scene.bands, samples, scene.path)
             adapter = fit_bands(scene, bands, request.scenes[0].name)
             samples = replace(
                 samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled)

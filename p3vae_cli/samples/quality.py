@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,14 +16,18 @@ NOISE_SHARE = 0.5
 MINIMUM_BANDS = 4
 
 
-def usable_bands(bands: Bands, samples: Samples) -> Bands:
-    """The good bands outside the water-vapour absorptions that vary together with their neighbours."""
+def usable_bands(bands: Bands, samples: Samples, path: Path | None = None) -> Bands:
+    """The good bands outside the water-vapour absorptions that vary together with their neighbours.
+
+    `path` is the scene that an error names.
+    """
     kept = np.flatnonzero(bands.good & outside(bands.wavelength_nm, WATER_VAPOUR_NM))
     spectra = np.concatenate([samples.spectra, samples.unlabelled])[:, kept].astype(np.float64)
     kept = kept[~_noisy(spectra)] if len(kept) > MINIMUM_BANDS else kept
     if len(kept) < MINIMUM_BANDS:
         raise SceneError(
             f"{len(kept)} usable bands are left",
+            path=path,
             remedy=f"at least {MINIMUM_BANDS} are needed; check --bad-bands",
         )
     return bands.select(kept)
