@@ -272,12 +272,12 @@ class PosteriorSolver:
         gain, total, variance = torch.zeros_like(chi0), torch.zeros_like(chi0), torch.zeros_like(chi0)
         for face, solution, spread in zip(table.faces, table.solutions, table.sum_variance, strict=True):
             u = (solution @ projected).view(-1, NODES, pixels)
-            energy = u[0] * moments[face[0]]
+            explained = u[0] * moments[face[0]]
             for own, member in enumerate(face[1:], start=1):
-                energy = torch.addcmul(energy, u[own], moments[member])
+                explained = torch.addcmul(explained, u[own], moments[member])
             amount = u.sum(0) if len(face) > 1 else u[0]
-            better = (energy > gain) & (u.amin(0) >= 0)
-            gain = torch.where(better, energy, gain)
+            better = (explained > gain) & (u.amin(0) >= 0)
+            gain = torch.where(better, explained, gain)
             total = torch.where(better, amount, total)
             variance = torch.where(better, spread, variance)
         return self._integrate(chi0, gain, total * norm, variance * norm.square(), table)
@@ -287,8 +287,8 @@ class PosteriorSolver:
     ) -> tuple[Tensor, Tensor]:
         """Quadrature over θ of what was found at the nodes; all tensors (nodes, pixels).
 
-        The temperature comes last: it widens probabilities and light and never changes which class
-        is best.
+        The temperature comes last: it widens probabilities, and light but for narrow peaks, and never changes
+        which class is best.
         """
         heat = self.noise.temperature
         light = self._lines @ (total * table.strength) / table.fine_strength
