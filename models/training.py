@@ -86,6 +86,8 @@ def train(
     which is what makes a resumed run equal to an uninterrupted one. `weight_decay` maps the first part of
     parameter names to an L2 penalty.
     """
+    # Moments of weights that no longer learn fall below the normal numbers, where a CPU is many times slower.
+    torch.set_flush_denormal(True)
     kind = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[how.method]
     optimiser = kind(_parameter_groups(model, weight_decay or {}), foreach=True)
     best: dict[str, Tensor] = {}
