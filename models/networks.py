@@ -20,6 +20,19 @@ def dense(*widths: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
+def dense_classifier(features: int, classes: int, hidden: int = 256) -> nn.Sequential:
+    """Logits of features by two hidden layers with dropout, as published."""
+    return nn.Sequential(
+        nn.Linear(features, hidden),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(hidden, classes),
+    )
+
+
 class SpectralClassifier(nn.Module):
     """q(y|x) of the default model: shape of the spectrum and log level, two hidden layers."""
 
@@ -94,7 +107,7 @@ class SegmentClassifier(nn.Module):
 
     pairs: Tensor
 
-    def __init__(self, segments: tuple[int, ...], classes: int, hidden: int = 256) -> None:
+    def __init__(self, segments: tuple[int, ...], classes: int) -> None:
         super().__init__()
         self.first, self.second = SegmentFilters(segments), SegmentFilters(segments)
         starts = itertools.accumulate(segments, initial=0)
@@ -104,15 +117,7 @@ class SegmentClassifier(nn.Module):
             for a in range(start, start + max(1, n - 1), 2)
         ]
         self.register_buffer("pairs", torch.tensor(pairs).T, persistent=False)
-        self.dense = nn.Sequential(
-            nn.Linear(len(pairs), hidden),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(hidden, hidden),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(hidden, classes),
-        )
+        self.dense = dense_classifier(len(pairs), classes)
 
     def forward(self, spectra: Tensor) -> Tensor:
         """Logits (samples, classes) of spectra (samples, bands)."""
