@@ -63,6 +63,8 @@ class Job:
     folds: list[npt.NDArray[np.bool_]]
     """Per fold, True for samples kept aside."""
     run: Run
+    device: str
+    """Where networks learn."""
 
     @property
     def frame(self) -> Frame:
@@ -149,7 +151,8 @@ def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochO
 @torch.inference_mode()
 def classifier_f1(classifier: nn.Module, kept: TrainingSet, classes: int) -> float:
     """Average F1 of q(y|x) on samples kept aside."""
-    predicted = classifier(torch.from_numpy(kept.spectra)).argmax(1).numpy()
+    device = next(classifier.parameters()).device
+    predicted = classifier(torch.from_numpy(kept.spectra).to(device)).argmax(1).cpu().numpy()
     return average_f1(kept.class_index, predicted, classes)
 
 

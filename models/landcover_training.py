@@ -84,7 +84,7 @@ def train_land_cover(
     run = Run(on_epoch, resume_from, save_state, notes)
     enough = _ENOUGH_POLYGONS if issubclass(brain_type(settings), StoredNetwork) else 2
     folds, warnings = validation_folds(data, legend, settings, enough)
-    job = Job(data, bands, irradiance, legend, settings, folds, run)
+    job = Job(data, bands, irradiance, legend, settings, folds, run, device)
     brain, summary = _recipe(job)(job)
     return LandCoverModel(
         legend,
@@ -136,7 +136,7 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         torch.manual_seed(seed)
         student = SpectralClassifier(len(job.bands), classes)
         student.standardise(torch.from_numpy(teacher.examples(2000, np.random.default_rng(seed))[0]))
-        return student
+        return student.to(job.device)
 
     def attempt(student: SpectralClassifier, seed: int) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Examples]:
@@ -178,11 +178,12 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
     kept, rest = job.part(job.folds[0]), job.part(~job.folds[0])
     if not kind.learns_unlabelled:
         rest = replace(rest, unlabelled=rest.unlabelled[:0])
-    kept_x, kept_y = torch.from_numpy(kept.spectra), torch.from_numpy(kept.class_index.astype(np.int64))
+    kept_x = torch.from_numpy(kept.spectra).to(job.device)
+    kept_y = torch.from_numpy(kept.class_index.astype(np.int64)).to(job.device)
 
     def build(seed: int) -> NetworkBrain:
         torch.manual_seed(seed)
-        return kind(job.frame)
+        return kind(job.frame).to(job.device)
 
     def attempt(net: NetworkBrain, seed: int) -> None:
         train(
@@ -203,7 +204,7 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
     with torch.inference_mode():
         net.after_training(kept_x)
         logits = net.judge(kept_x, job.irradiance, net.methods[0]).logits
-    outcome = Validation(kept.class_index, logits.argmax(1).numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
+    outcome = Validation(kept.class_index, logits.argmax(1).cpu().numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
     return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
 
 

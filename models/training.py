@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -80,7 +80,7 @@ def train(
     resume_from: TrainingState | None = None,
     save_state: Callable[[TrainingState], None] | None = None,
 ) -> None:
-    """Train in place.
+    """Train in place, on the device that holds the model; batches may lie elsewhere.
 
     `batches(epoch, generator)` yields the batches of one epoch; randomness depends on seed and epoch only,
     which is what makes a resumed run equal to an uninterrupted one. `weight_decay` maps the first part of
@@ -122,13 +122,14 @@ def _one_epoch(
     step: int,
 ) -> tuple[dict[str, float], int]:
     sums: dict[str, float] = {}
+    device = next(model.parameters()).device
     for batch in batches:
         for group in optimiser.param_groups:
             group["lr"] = how.rate(step, how.epochs * len(batches))
-        terms = loss(batch)
+        terms = loss(moved(batch, device))
         total = terms["total"]
         if not torch.isfinite(total):
-            raise BrokenRunError(f"the loss became {float(total)} at step {step}")
+            raise BrokenRunError(f"the loss became {total.item()} at step {step}")
         optimiser.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
         if how.clip_norm:
@@ -138,6 +139,16 @@ def _one_epoch(
         for name, term in terms.items():
             sums[name] = sums.get(name, 0.0) + float(term.detach())
     return {name: value / max(len(batches), 1) for name, value in sums.items()}, step
+
+
+def moved(batch: Batch, device: torch.device | str) -> Batch:
+    """A tensor, or a tuple with tensors in it, on a device; anything else as it is."""
+    if isinstance(batch, Tensor):
+        return cast(Batch, batch.to(device))
+    if isinstance(batch, tuple):
+        parts = [moved(part, device) for part in batch]
+        return cast(Batch, type(batch)(*parts) if hasattr(batch, "_fields") else tuple(parts))
+    return batch
 
 
 def _mixed_seed(seed: int, epoch: int) -> int:
@@ -159,12 +170,12 @@ def _capture(
     best_value: float,
     best: Mapping[str, Tensor],
 ) -> TrainingState:
-    tensors = {f"model.{name}": value.detach().clone() for name, value in model.state_dict().items()}
+    tensors = {f"model.{name}": value.detach().cpu().clone() for name, value in model.state_dict().items()}
     for index, moments in optimiser.state_dict()["state"].items():
         tensors.update(
-            {f"optimiser.{index}.{name}": value.detach().clone() for name, value in moments.items()}
+            {f"optimiser.{index}.{name}": value.detach().cpu().clone() for name, value in moments.items()}
         )
-    tensors.update({f"best.{name}": value for name, value in best.items()})
+    tensors.update({f"best.{name}": value.cpu() for name, value in best.items()})
     progress = torch.tensor([float(step), best_value], dtype=torch.float64)
     return TrainingState(epoch, {**tensors, "progress": progress})
 

@@ -11,7 +11,7 @@ a scene is cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,8 +29,7 @@ HALO = sum(2 * size for size in _STAGES) + STRIDE - 1
 _PIXEL, _SQUEEZED, _FINE, _COARSE = 32, 16, 24, 32
 
 
-@dataclass(frozen=True)
-class PatchBatch:
+class PatchBatch(NamedTuple):
     """Image patches to learn from."""
 
     spectra: Tensor

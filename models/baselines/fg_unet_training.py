@@ -28,7 +28,7 @@ from p3vae.models.patches import (
     patches_affordable,
     plan_patches,
 )
-from p3vae.models.training import Losses, Optimisation, train
+from p3vae.models.training import Losses, Optimisation, moved, train
 
 Choice = tuple[Tensor, int]
 """Which patches, and which way round."""
@@ -109,7 +109,7 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
         torch.manual_seed(seed)
         brain = FGUNet(job.frame)
         brain.network.standardise(shown.spectra[shown.valid])
-        return brain
+        return brain.to(job.device)
 
     def attempt(brain: FGUNet, seed: int) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Choice]:
@@ -118,7 +118,7 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
                 yield rows, int(torch.randint(8, (1,), generator=generator))
 
         def loss(choice: Choice) -> Losses:
-            return brain.network.losses(_turned(_rows(shown, choice[0]), choice[1]))
+            return brain.network.losses(_turned(_rows(shown, choice[0].cpu(), job.device), choice[1]))
 
         def validation_loss() -> float:
             logits = _at_labels(brain.network, hidden)[0]
@@ -155,8 +155,9 @@ def _batches(
     return PatchBatch(spectra, valid, shown), PatchBatch(spectra, valid, hidden)
 
 
-def _rows(batch: PatchBatch, rows: Tensor) -> PatchBatch:
-    return PatchBatch(batch.spectra[rows], batch.valid[rows], batch.class_index[rows])
+def _rows(batch: PatchBatch, rows: Tensor, device: torch.device | str) -> PatchBatch:
+    """Some patches, on a device: all of them need not fit there."""
+    return moved(PatchBatch(batch.spectra[rows], batch.valid[rows], batch.class_index[rows]), device)
 
 
 def _turned(batch: PatchBatch, way: int) -> PatchBatch:
@@ -168,13 +169,13 @@ def _turned(batch: PatchBatch, way: int) -> PatchBatch:
 
 @torch.no_grad()
 def _at_labels(network: FineGrainedUNet, batch: PatchBatch) -> tuple[Tensor, Tensor]:
-    """Logits (labelled pixels, classes) and misfit (labelled pixels,)."""
+    """Logits (labelled pixels, classes) and misfit (labelled pixels,), on the CPU."""
     logits, misfits = [], []
     labelled = (batch.class_index >= 0).flatten(1).any(1).nonzero().squeeze(1)
     for rows in torch.split(labelled, _BATCH):
-        part = _rows(batch, rows)
+        part = _rows(batch, rows, next(network.parameters()).device)
         found, neighbourhood = network(network.spectral(part.spectra) * part.valid[..., None])
         known = part.class_index >= 0
         logits.append(found[known])
         misfits.append(network.misfit(part.spectra[known], neighbourhood[known]))
-    return torch.cat(logits), torch.cat(misfits)
+    return torch.cat(logits).cpu(), torch.cat(misfits).cpu()

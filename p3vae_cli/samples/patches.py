@@ -7,10 +7,18 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.console import note
 from p3vae.cli.samples.draw import Samples, subset
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.tiling import Window
-from p3vae.models.patches import PATCH_SIZE, PatchSet, full_patch, patches_affordable, plan_patches
+from p3vae.models.patches import (
+    MOST_BYTES,
+    PATCH_SIZE,
+    PatchSet,
+    full_patch,
+    patches_affordable,
+    plan_patches,
+)
 from p3vae.physics.spectral_response import BandAdapter
 
 
@@ -19,7 +27,8 @@ def with_patches(
 ) -> Samples:
     """Samples with the patches they lie in, at the adapter's bands, and about `unlabelled` pixels in others.
 
-    Labelled samples outside the patches that memory allows, shared between `scenes`, are left out.
+    Labelled samples outside the patches that memory allows, shared between `scenes`, are left out with a
+    note.
     """
     pixels, grid = samples.pixels, scene.grid
     plan = plan_patches(
@@ -31,6 +40,12 @@ def with_patches(
         most=max(1, patches_affordable(len(adapter.target)) // scenes),
         rng=np.random.default_rng(seed),
     )
+    left_out = int((~plan.kept).sum())
+    if left_out:
+        note(
+            f"{scene.path}: {left_out} of {len(plan.kept)} labelled pixels are left out, because the patches "
+            f"they lie in would take more than {MOST_BYTES >> 20} MB"
+        )
     empty = np.empty((0, PATCH_SIZE, PATCH_SIZE, len(adapter.target)), np.float32)
     read = [_read(scene, adapter, int(row), int(col)) for row, col in plan.corners]
     return replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import geopandas
 import numpy as np
@@ -122,3 +123,10 @@ def test_training_is_reproducible_and_an_unlabelled_scene_takes_part(folder, tmp
     succeed("train", tmp_path / "far.tif", folder / "noon.tif", *common[:-1], tmp_path / "east.gpkg",
             "-o", tmp_path / "two.p3vae")  # fmt: skip
     assert load_model(tmp_path / "two.p3vae").data_sha256 != load_model(tmp_path / "a.p3vae").data_sha256
+
+
+def test_labels_that_memory_has_no_room_for_are_told(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("p3vae.models.patches.MOST_BYTES", 3 * 32**2 * 24 * 4)
+    done = succeed("train", folder / "noon.tif", "--labels", folder / "noon_labels.gpkg",
+                   "--model", "fg-unet", "--epochs", 1, "-o", tmp_path / "small.p3vae")  # fmt: skip
+    assert re.search(r"noon.tif: \d+ of \d+ labelled pixels are left out", " ".join(done.stderr.split()))
