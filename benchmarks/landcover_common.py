@@ -106,7 +106,10 @@ def scores(
     out["mean_confidence"] = float(found.confidence.mean())
     out["accuracy"] = float((found.class_id.astype(int) - 1 == truth).mean())
     if found.misfit is not None:
-        out["unknown"] = float((found.misfit > 1).mean())
+        unknown, right = found.misfit > 1, found.class_id.astype(int) - 1 == truth
+        out["unknown"] = float(unknown.mean())
+        out["unknown_of_right"] = float(unknown[right].mean())
+        out["unknown_of_wrong"] = float(unknown[~right].mean()) if not right.all() else None
     if z is not None and found.irradiance is not None:
         out["z"] = asdict(regression_score(z, found.irradiance, found.irradiance_std))
     return out

@@ -61,8 +61,9 @@ def main() -> None:
 
 def _table(runs: list[dict[str, Any]]) -> str:
     lines = [
-        "| variant | split | test p / q | relit p / q | relit z MAE, corr | training s |",
-        "|---|---|---|---|---|---|",
+        "| variant | split | test p / q | relit p / q | relit z MAE, corr "
+        "| called unknown, of wrong / of right test pixels | training s |",
+        "|---|---|---|---|---|---|---|",
     ]
     for variant in dict.fromkeys(run["variant"] for run in runs):
         mine = [run for run in runs if run["variant"] == variant]
@@ -76,11 +77,16 @@ def _row(start: str, runs: list[dict[str, Any]]) -> str:
     def mean(part: str, method: str) -> float:
         return float(np.mean([run[part][method]["average"] for run in runs]))
 
+    def unknown(kind: str) -> str:
+        found = [run["test"].get(f"unknown_of_{kind}") for run in runs]
+        met = [share for share in found if share is not None]
+        return f"{np.mean(met):.2f}" if met else "–"
+
     mae, corr = (float(np.mean([run["relit"]["z"][key] for run in runs])) for key in ("mae", "correlation"))
     return (
         f"{start} {mean('test', 'posterior'):.3f} / {mean('test', 'classifier'):.3f} "
         f"| {mean('relit', 'posterior'):.3f} / {mean('relit', 'classifier'):.3f} "
-        f"| {mae:.3f}, {corr:.2f} | {np.mean([run['seconds'] for run in runs]):.0f} |"
+        f"| {mae:.3f}, {corr:.2f} | {unknown('wrong')} / {unknown('right')} | {np.mean([run['seconds'] for run in runs]):.0f} |"
     )
 
 
