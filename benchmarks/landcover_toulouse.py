@@ -12,6 +12,8 @@ from p3vae.models.landcover import TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
+_METHODS = ("posterior", "classifier")
+
 
 def polygons(toulouse: Any, spectra: np.ndarray, path: Path) -> np.ndarray:
     """The connected component each labelled spectrum came from, found by its values."""
@@ -74,19 +76,22 @@ def _table(runs: list[dict[str, Any]]) -> str:
 
 
 def _row(start: str, runs: list[dict[str, Any]]) -> str:
-    def mean(part: str, method: str) -> float:
-        return float(np.mean([run[part][method]["average"] for run in runs]))
+    def mean(values: list[float | None], form: str) -> str:
+        met = [value for value in values if value is not None]
+        return f"{np.mean(met):{form}}" if met else "–"
+
+    def f1(part: str) -> str:
+        return " / ".join(mean([run[part][by]["average"] for run in runs], ".3f") for by in _METHODS)
+
+    def light(key: str, form: str) -> str:
+        return mean([run["relit"].get("z", {}).get(key) for run in runs], form)
 
     def unknown(kind: str) -> str:
-        found = [run["test"].get(f"unknown_of_{kind}") for run in runs]
-        met = [share for share in found if share is not None]
-        return f"{np.mean(met):.2f}" if met else "–"
+        return mean([run["test"].get(f"unknown_of_{kind}") for run in runs], ".2f")
 
-    mae, corr = (float(np.mean([run["relit"]["z"][key] for run in runs])) for key in ("mae", "correlation"))
     return (
-        f"{start} {mean('test', 'posterior'):.3f} / {mean('test', 'classifier'):.3f} "
-        f"| {mean('relit', 'posterior'):.3f} / {mean('relit', 'classifier'):.3f} "
-        f"| {mae:.3f}, {corr:.2f} | {unknown('wrong')} / {unknown('right')} | {np.mean([run['seconds'] for run in runs]):.0f} |"
+        f"{start} {f1('test')} | {f1('relit')} | {light('mae', '.3f')}, {light('correlation', '.2f')} "
+        f"| {unknown('wrong')} / {unknown('right')} | {mean([run['seconds'] for run in runs], '.0f')} |"
     )
 
 
