@@ -25,11 +25,11 @@ from p3vae.models.landcover_types import (
 )
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.irradiance import relight_spectra
-from p3vae.physics.spectral_response import Bands
+from p3vae.physics.spectral_response import Bands, select_spectra
 
 KIND = "landcover"
 _DARKEST_RMS = 1e-4
-_CHUNK = 32_768
+_CHUNK = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class LandCoverModel:
 
     def _chunks(self, spectra: FloatArray) -> tuple[npt.NDArray[np.bool_], Iterator[Tensor]]:
         """Which pixels can be used, and those in pieces; a made-up one if none can."""
-        values = np.ascontiguousarray(spectra, dtype=np.float32)
+        values = np.asarray(spectra, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != len(self.bands):
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
         # Finite only if every band is, and needs no copy of the spectra.
@@ -171,7 +171,7 @@ class LandCoverModel:
         usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
         if not usable.any():
             return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
-        kept = torch.from_numpy(values if usable.all() else values[usable])
+        kept = torch.from_numpy(select_spectra(values, usable))
         return usable, (piece.to(self.device) for piece in torch.split(kept, _CHUNK))
 
 
