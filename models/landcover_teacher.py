@@ -9,13 +9,13 @@ import numpy.typing as npt
 import torch
 
 from p3vae.models.decoder_parts import Library, NoiseModel, smooth_basis
-from p3vae.models.landcover_fit import Optics, own_light, random_light
 from p3vae.models.landcover_job import Job
+from p3vae.models.landcover_light import NEIGHBOURS, Optics, own_light, random_light
 
 FloatArray = npt.NDArray[np.float64]
 
 _MOST_TAUGHT = 8000
-_TEACHER_SMOOTH, _TEACHER_NEIGHBOURS = 0.04, 0.1
+_TEACHER_SMOOTH = 0.04
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Teacher:
         rows = np.concatenate(self.by_class)[starts[classes] + rng.integers(0, sizes[classes])]
         new = random_light(count, rng) @ self.optics.light
         if self.optics.physics:
-            new += rng.uniform(0, _TEACHER_NEIGHBOURS, (count, 1)) * self.surroundings
+            new += rng.uniform(0, NEIGHBOURS, (count, 1)) * self.surroundings
         relit = self.spectra[rows] * new / np.maximum(self.light[rows] @ self.optics.light, 0.02)
         as_is = rng.random(count) < 0.25
         relit[as_is] = self.spectra[rows[as_is]]
