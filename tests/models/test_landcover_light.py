@@ -68,4 +68,4 @@ def test_neighbours_send_light_which_counts_for_more_in_shadow(library, optics):
     assert np.median(extra[dark]) > 4 * np.median(extra[~dark]) > 0
     own = spectra / np.concatenate(library.spectra)[truth]
     sent = (together - alone) / spectra * own
-    assert 0 <= sent.min() and sent.max() <= 1.1 * NEIGHBOURS * spectra.max()
+    assert sent.min() >= 0 and sent.max() <= 1.1 * NEIGHBOURS * spectra.max()
