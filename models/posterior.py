@@ -34,7 +34,7 @@ _LEVELS = np.geomspace(0.03, 30.0, 11)
 _LANES = 32
 _AT_ONCE = 8192
 """Pixels that are solved together at most: more would not stay in a core's cache."""
-_HOPELESS = 8.0
+_HOPELESS = 7.0
 """A class this far behind in log probability would change confidences by less than a thousandth."""
 _NEGLIGIBLE = -80.0
 """Log of a weight that adds nothing; smaller ones would be slow denormal numbers."""
@@ -90,8 +90,11 @@ class PosteriorSolver:
         self._cos, self._sin, self._log_width = (
             tensor(values[:, None]) for values in (np.cos(fine), np.sin(fine), np.log(np.gradient(fine)))
         )
-        # The trapezoidal rule: the ends count half.
-        self._share = tensor(np.where(np.arange(len(fine)) % (len(fine) - 1), 1.0, 0.5)[:, None])
+        # The trapezoidal rule: the ends count half. Rows sum to the whole, z, w, and z² over light².
+        share = np.where(np.arange(len(fine)) % (len(fine) - 1), 1.0, 0.5)
+        self._sums = tensor(
+            share * np.stack([np.ones_like(fine), np.cos(fine), np.sin(fine), np.cos(fine) ** 2])
+        )
         self._steps = torch.arange(-1, 2, device=self._device)[:, None]
         self._levels: dict[int, LevelTables] = {}
 
@@ -122,7 +125,7 @@ class PosteriorSolver:
         classes, rows = others.nonzero(as_tuple=True)
         found = ceiling.new_zeros((len(leading), *ceiling.shape))
         found[0] = -torch.inf
-        found[:, first, everyone] = leading
+        found.scatter_(1, first.expand(len(leading), 1, -1), leading[:, None])
         found[:, classes, rows] = self._solve_pairs(pixels, rows, classes)
         return _mix(found, self.noise.level, self._bands)
 
@@ -159,13 +162,18 @@ class PosteriorSolver:
 
     def _ceiling(self, pixels: _Pixels) -> Tensor:
         """No class can have a higher log likelihood than this, (classes, pixels)."""
-        best = pixels.norm.new_zeros((len(_LEVELS), self.classes))
-        for k, level in list(self._levels.items()):
-            best[k] = best.new_tensor([table.best_case for table in level.classes])
-        explained = torch.stack(
-            [view.square().sum(0) for view in torch.split(pixels.projected, self._tables.widths)]
-        )
-        return best[pixels.level].T + 0.5 * (explained - pixels.energy)
+        ceiling = pixels.norm.new_empty((self.classes, len(pixels.norm)))
+        groups = torch.split(pixels.level.argsort(), torch.bincount(pixels.level).tolist())
+        for k, rows in enumerate(groups):
+            if not len(rows):
+                continue
+            views = torch.split(pixels.projected[:, rows], self._tables.widths)
+            best = [
+                table.best_case + 0.5 * (view if table.bound is None else table.bound @ view).square().sum(0)
+                for table, view in zip(self._level(k).classes, views, strict=True)
+            ]
+            ceiling.index_copy_(1, rows, torch.stack(best) - 0.5 * pixels.energy[rows])
+        return ceiling
 
     def _solve_pairs(self, pixels: _Pixels, rows: Tensor, classes: Tensor) -> Tensor:
         """Log evidence, mean z, mean z², mean w and best residual of pixels in classes, (5, pairs)."""
@@ -187,9 +195,8 @@ class PosteriorSolver:
             done += len(lanes)
         found = pixels.norm.new_empty((5, len(rows)))
         if done:
-            found[:, torch.cat(place)] = self._summary(
-                torch.cat(peaks, 1), torch.cat(broad), torch.cat(sums, 1)
-            )
+            summary = self._summary(torch.cat(peaks, 1), torch.cat(broad), torch.cat(sums, 1))
+            found.index_copy_(1, torch.cat(place), summary)
         return found
 
     def _solve_class(
@@ -211,12 +218,18 @@ class PosteriorSolver:
         three = density.gather(0, about)
         rows = [three, light.gather(0, about), fit.gather(0, about), variance.gather(0, centre)]
         peak = torch.cat([*rows, centre.to(norm.dtype)])
-        bluntest = NARROW * max(self.noise.temperature, 1.0)
-        broad = (parabola(three)[2] <= bluntest).nonzero().squeeze(1)
+        broad = self._is_broad(three).nonzero().squeeze(1)
         if not len(broad):
             return peak, broad, norm.new_zeros((5, 0))
+        curves = (density, light, fit, variance)
+        if 2 * len(broad) > len(norm):
+            return peak, torch.arange(len(norm), device=norm.device), self._summed(*curves)
         broad = _padded(broad)
-        return peak, broad, self._summed(*(values[:, broad] for values in (density, light, fit, variance)))
+        return peak, broad, self._summed(*(values[:, broad] for values in curves))
+
+    def _is_broad(self, density: Tensor) -> Tensor:
+        """Whether a sum may do better than Laplace's method, from the density at three angles."""
+        return parabola(density)[2] <= NARROW * max(self.noise.temperature, 1.0)
 
     def _summed(self, density: Tensor, light: Tensor, fit: Tensor, variance: Tensor) -> Tensor:
         """Log mass, mean z, mean z², mean w and best residual, (5, pixels), by the trapezoidal rule over θ.
@@ -224,15 +237,16 @@ class PosteriorSolver:
         The temperature widens light as it does probabilities, and comes after the mass: it never changes
         which class is best.
         """
-        heat, z, w = self.noise.temperature, light * self._cos, light * self._sin
-        peak = density.amax(0)
-        mass = peak + ((density - peak).clamp_(min=_NEGLIGIBLE).exp_() * self._share).sum(0).log_()
-        weight = self._cooled(density, self._log_width)
-        weight = (weight - weight.amax(0)).clamp_(min=_NEGLIGIBLE).exp_() * self._share
-        weight /= weight.sum(0)
-        square = z.square() + variance * (heat * self._cos.square())
-        means = [(weight * values).sum(0) for values in (z, square, w)]
-        return torch.stack([mass, *means, -2 * fit.amax(0)])
+        heat, peak = self.noise.temperature, density.amax(0)
+        relative = density - peak
+        weight = self._cooled(relative, self._log_width - self._log_width.amax())
+        weight = weight.clamp_(min=_NEGLIGIBLE).exp_()
+        mass = self._sums[:1] @ (weight if heat == 1 else relative.clamp_(min=_NEGLIGIBLE).exp_())
+        lit = weight * light
+        sun, sky = self._sums[1:3] @ lit
+        square = self._sums[3] @ lit.mul_(light).addcmul_(weight, variance, value=heat)
+        means = torch.stack([sun, square, sky]) / (self._sums[0] @ weight)
+        return torch.cat([mass.log_() + peak, means, -2 * fit.amax(0, keepdim=True)])
 
     def _cooled(self, density: Tensor, log_width: Tensor) -> Tensor:
         """Log density over the temperature, but for the width of steps, which is no probability."""
@@ -253,7 +267,8 @@ class PosteriorSolver:
         residual = -2 * averaged(fit, sharp._replace(variance=torch.zeros_like(sun)))[0]
         found = torch.stack([sharp.log_mass, sun, sun.square() + spread, sky, residual])
         fine = [sharp.is_narrow, cooled.is_narrow, cooled.is_narrow, cooled.is_narrow, sharp.is_narrow]
-        found[:, broad] = torch.where(torch.stack(fine)[:, broad], found[:, broad], sums)
+        summed = ~torch.stack(fine)[:, broad] & self._is_broad(density[:, broad])
+        found[:, broad] = torch.where(summed, sums, found[:, broad])
         found[0] /= heat
         return found
 
@@ -263,26 +278,30 @@ def _best_faces(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The non-negative optimum at every node: residual without light, what the light explains of it, the sum
     of coefficients and its variance, (nodes, pixels) each."""
-    pixels = projected.shape[1]
-    maps = (table.maps @ projected).view(-1, NODES, pixels)
-    size = len(table.faces)
-    moments = maps[table.nuisances : table.nuisances + size]
-    start = table.nuisances + size
-    gains, amounts = [], []
-    for faces in table.faces:
-        number, members = faces.members.shape
-        u = maps[start : start + number * members].view(number, members, NODES, pixels)
-        start += number * members
-        own = moments.unsqueeze(1 if members == 1 else 0) if members in (1, size) else moments[faces.members]
-        possible = (u.amin(1) if members > 1 else u.squeeze(1)) >= 0
-        gains.append((u * own).sum(1) * possible)
-        amounts.append(u.sum(1) * possible)
-    everything, spread = torch.cat(gains), torch.cat([faces.sum_variance for faces in table.faces])
-    gain = everything.amax(0)
-    is_best = everything == gain
-    amount, variance = (torch.where(is_best, values, 0).amax(0) for values in (torch.cat(amounts), spread))
-    free = energy - maps[: table.nuisances].square().sum(0) if table.nuisances else energy
-    return free, gain, amount, variance
+    maps = (table.maps @ projected).view(-1, NODES, projected.shape[1])
+    odd, moments, rest = torch.split(
+        maps, [table.nuisances, table.size, len(maps) - table.nuisances - table.size]
+    )
+    free = energy - odd.square_().sum(0) if len(odd) else energy
+    # One member: its coefficient, or none.
+    singles = rest[: table.size].clamp_(min=0)
+    gain, amount, variance = singles[0] * moments[0], singles[0], table.sum_variance[0]
+    for u, moment, spread in zip(singles[1:], moments[1:], table.sum_variance[1:], strict=False):
+        explained = u * moment
+        better = explained > gain
+        gain = torch.maximum(gain, explained)
+        amount, variance = torch.where(better, u, amount), torch.where(better, spread, variance)
+    start = table.size
+    for face, spread in zip(table.faces[table.size :], table.sum_variance[table.size :], strict=True):
+        u = rest[start : start + len(face)]
+        start += len(face)
+        explained = u[0] * moments[face[0]]
+        for own, member in enumerate(face[1:], start=1):
+            explained.addcmul_(u[own], moments[member])
+        better = (u.amin(0) >= 0).logical_and_(explained > gain)
+        gain, amount = torch.where(better, explained, gain), torch.where(better, u.sum(0), amount)
+        variance = torch.where(better, spread, variance)
+    return free, gain, amount, variance.expand_as(gain)
 
 
 def _highest(values: Tensor) -> Tensor:

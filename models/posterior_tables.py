@@ -16,15 +16,6 @@ from p3vae.models.light_grid import LightGrid
 FloatArray = npt.NDArray[np.float64]
 
 
-class Faces(NamedTuple):
-    """The faces of the non-negative orthant that have equally many members."""
-
-    members: Tensor
-    """(faces, members): which spectra of the class."""
-    sum_variance: Tensor
-    """Variance of the sum of coefficients, (faces, nodes, 1)."""
-
-
 class ClassTables(NamedTuple):
     """One class at one brightness."""
 
@@ -33,8 +24,12 @@ class ClassTables(NamedTuple):
     take away, then Φᵀ Σ⁻¹ x, then the coefficients of all faces."""
     nuisances: int
     """How many coordinates deviations take away."""
-    faces: tuple[Faces, ...]
-    """By number of members, ascending."""
+    size: int
+    """How many spectra."""
+    faces: tuple[tuple[int, ...], ...]
+    """Of the non-negative orthant, by their members; those with one come first."""
+    sum_variance: Tensor
+    """Variance of the sum of coefficients, (faces, nodes, 1)."""
     carry_light: Tensor
     """(fine, nodes): amounts of light, from nodes to the angles between them."""
     carry_fit: Tensor
@@ -43,6 +38,9 @@ class ClassTables(NamedTuple):
     """-½ log |Σ|, (fine, 1)."""
     best_case: float
     """The highest log likelihood of a pixel without residual."""
+    bound: Tensor | None
+    """(columns, columns): the square of what it makes of the projected spectrum is never less than what the
+    class explains of it at any θ; None where that is the spectrum itself."""
 
 
 class LevelTables(NamedTuple):
@@ -114,9 +112,15 @@ class TableBuilder:
             columns.append(mean * self._library.surroundings)
         return np.stack(columns, axis=1)
 
-    def _nuisances(self, spectra: FloatArray, projection: FloatArray, norm: float) -> FloatArray:
-        """Deviations of the unit-norm spectrum, of unit prior variance, (nodes, columns, nuisances)."""
-        mean, noise, parts = spectra.mean(0), self._noise, []
+    def _nuisances(
+        self, spectra: FloatArray, projection: FloatArray, norm: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Deviations of the unit-norm spectrum, of unit prior variance, (nodes, columns, nuisances).
+
+        And columns of unit prior variance that allow for at least as much at any θ, (columns, more).
+        """
+        mean, noise = spectra.mean(0), self._noise
+        parts, bounds = [np.zeros((len(self.grid.nodes), len(projection), 0))], [projection[:, :0]]
         cos, sin = np.cos(self.grid.nodes)[:, None], np.sin(self.grid.nodes)[:, None]
         if noise.smooth or noise.sky:
             seen = np.linalg.norm((cos * self._light[0] + sin * self._light[1]) * mean, axis=1)[:, None]
@@ -126,28 +130,31 @@ class TableBuilder:
             )
             shares = (cos * noise.smooth / seen, sin * (noise.smooth + noise.sky) / seen)
             parts.append(shares[0][..., None] * sun + shares[1][..., None] * sky)
+            # One deviation moves both; let apart, each costs no more than half of it.
+            bounds += [np.sqrt(2) * shares[0].max() * sun, np.sqrt(2) * shares[1].max() * sky]
         if noise.reflected:
             sent = projection @ (mean * self._library.surroundings) * (noise.reflected / norm)
             parts.append(np.broadcast_to(sent[:, None], (len(cos), len(sent), 1)))
-        return np.concatenate(parts, axis=2) if parts else np.zeros((len(cos), len(projection), 0))
+            bounds.append(sent[:, None])
+        return np.concatenate(parts, axis=2), np.concatenate(bounds, axis=1)
 
     def _class(self, spectra: FloatArray, projection: FloatArray, norm: float, log_det: float) -> ClassTables:
         grid, size = self.grid, len(spectra)
         cos, sin = np.cos(grid.nodes)[:, None, None], np.sin(grid.nodes)[:, None, None]
         sun, sky = (projection @ (light * spectra).T for light in self._light)
         lit = cos * sun + sin * sky
-        odd = self._nuisances(spectra, projection, norm)
+        odd, most_odd = self._nuisances(spectra, projection, norm)
         inner = np.eye(odd.shape[2]) + odd.mT @ odd
         moments = (lit - odd @ np.linalg.solve(inner, odd.mT @ lit)).mT
         gram = moments @ lit
         gram += 1e-9 * np.eye(size) * np.trace(gram, axis1=1, axis2=2)[:, None, None] / size
-        maps, faces = [np.linalg.solve(np.linalg.cholesky(inner), odd.mT), moments], []
-        for count in range(1, size + 1):
-            members = np.array(list(itertools.combinations(range(size), count)))
-            inverses = [np.linalg.inv(gram[:, face[:, None], face]) for face in members]
-            maps += [inverse @ moments[:, face] for face, inverse in zip(members, inverses, strict=True)]
-            spread = np.stack([inverse.sum((1, 2)) for inverse in inverses])
-            faces.append(Faces(torch.as_tensor(members, device=self._device), self.tensor(spread[..., None])))
+        faces = [face for count in range(1, size + 1) for face in itertools.combinations(range(size), count)]
+        inverses = [np.linalg.inv(gram[:, np.array(face)[:, None], face]) for face in faces]
+        maps = [
+            np.linalg.solve(np.linalg.cholesky(inner), odd.mT),
+            moments,
+            *(inverse @ moments[:, face] for face, inverse in zip(faces, inverses, strict=True)),
+        ]
         # Between nodes light and fit follow the strength of the signal, which is known there.
         mean = np.stack([sun.mean(1), sky.mean(1)])
         at_nodes, at_fine = (_strength(mean, angles) for angles in (grid.nodes, grid.fine))
@@ -155,11 +162,16 @@ class TableBuilder:
         return ClassTables(
             maps=self.tensor(np.concatenate(maps, axis=1).swapaxes(0, 1).reshape(-1, len(projection))),
             nuisances=odd.shape[2],
+            size=size,
             faces=tuple(faces),
+            sum_variance=self.tensor(np.stack([inverse.sum((1, 2)) for inverse in inverses])[..., None]),
             carry_light=self.tensor(grid.lines * at_nodes / at_fine[:, None]),
             carry_fit=self.tensor(0.5 * grid.squares * at_nodes / at_fine[:, None]),
             log_norm=self.tensor(-0.5 * grid.lines @ log_dets[:, None]),
             best_case=-0.5 * float(np.min(log_dets)),
+            bound=self.tensor(_explaining(np.concatenate([sun, sky], axis=1), most_odd))
+            if most_odd.size
+            else None,
         )
 
 
@@ -168,3 +180,13 @@ def _strength(lit: FloatArray, angles: FloatArray) -> FloatArray:
     gram = lit @ lit.T
     cos, sin = np.cos(angles), np.sin(angles)
     return np.asarray(cos**2 * gram[0, 0] + 2 * cos * sin * gram[0, 1] + sin**2 * gram[1, 1])
+
+
+def _explaining(free: FloatArray, odd: FloatArray) -> FloatArray:
+    """M with |M p|² what free columns, and others at their price, explain of p; all (columns, …)."""
+    both = np.concatenate([free, odd], axis=1)
+    price = np.diag(np.repeat([0.0, 1.0], [free.shape[1], odd.shape[1]]))
+    gram = both.T @ both
+    gram += np.eye(len(gram)) * 1e-9 * np.trace(gram) / len(gram)
+    share, axes = np.linalg.eigh(both @ np.linalg.solve(gram + price, both.T))
+    return np.asarray(np.sqrt(np.maximum(share, 0))[:, None] * axes.T)
