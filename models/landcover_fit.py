@@ -63,6 +63,8 @@ class Validation:
     """Share of the pixels whose material no training polygon of their class shows."""
     scattered: bool = False
     """True when one spectrum per class and their scatter told classes best."""
+    sensor_noise: FloatArray | float = 0.0
+    """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
@@ -153,6 +155,8 @@ def validate(
         predicted=best.outcome.evidence[plain_rows].argmax(1),
         noise=replace(best.noise, temperature=known.temperature()),
         scattered=best.scattered,
+        # Where every pixel is a mixture of its own, residuals do not tell noise.
+        sensor_noise=best.noise.floor if best.scattered else noise,
         unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
         unfamiliar=float(1 - familiar.mean()),
     )
