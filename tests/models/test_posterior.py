@@ -214,5 +214,5 @@ def test_the_order_of_memory_does_not_matter(library):
     spectra = torch.as_tensor(np.random.default_rng(6).uniform(0.01, 0.6, (400, BANDS))).float()
     by_pixel, by_band = (solver(library).solve(some) for some in (spectra, spectra.T.contiguous().T))
     for name in ("sun", "sun_std", "sky"):
-        np.testing.assert_allclose(getattr(by_pixel, name), getattr(by_band, name), atol=1e-4)
+        np.testing.assert_allclose(getattr(by_pixel, name), getattr(by_band, name), atol=1e-3)
     np.testing.assert_allclose(by_pixel.log_evidence.softmax(1), by_band.log_evidence.softmax(1), atol=1e-3)
