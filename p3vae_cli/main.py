@@ -50,7 +50,7 @@ def _spare_the_collector() -> None:
     """Look for garbage less often, and not at all at the end.
 
     Libraries bring hundreds of thousands of objects that stay; walking through them while more are imported,
-    and once more on leaving, takes a second.
+    and once more on leaving, takes half a second.
     """
     gc.set_threshold(100_000, 20, 20)
     atexit.register(gc.freeze)
