@@ -21,6 +21,8 @@ from p3vae.models.metrics import average_f1
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
+_Kept = tuple[Library, IntArray, FloatArray, FloatArray]
+"""A library, and the classes, spectra and relit copies of pixels that it never saw."""
 
 _TOLERANCES = (
     {"smooth": 0.0, "sky": 0.0, "reflected": 0.0},
@@ -117,7 +119,8 @@ def validate(
 ) -> Validation:
     """Choose the noise model on polygons kept aside, as they are and in other light.
 
-    First what to forgive, then how loud the noise is.
+    First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
+    residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it.
     """
     libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
     thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
@@ -125,38 +128,51 @@ def validate(
         (library, train.class_index, train.spectra.astype(np.float64))
         for library, (train, _) in zip(libraries, thinned, strict=True)
     ]
-    noise = sensor_noise(residuals, optics)
-    trials, scattered_trials = [], []
-    for library, (_, kept), (whole, _) in zip(libraries, thinned, folds, strict=True):
-        plain, truth = kept.spectra.astype(np.float64), kept.class_index
-        rng = np.random.default_rng(settings.seed)
-        copies = [relit_copies(plain, truth, library, optics, noise, rng) for _ in range(_RELIT_COPIES)]
-        trials.append((library, truth, plain, np.concatenate(copies)))
-        scattered_trials.append((fit_scattered_library(whole, classes, optics), *trials[-1][1:]))
     base = replace(_white_noise(residuals, optics), level=_level_uncertainty(folds[0]))
-    flags = [_is_familiar(*trial[:3], base, optics) for trial in trials]
+
+    def relit(noise: FloatArray | None) -> list[_Kept]:
+        found = []
+        for library, (_, kept) in zip(libraries, thinned, strict=True):
+            plain, truth = kept.spectra.astype(np.float64), kept.class_index
+            rng = np.random.default_rng(settings.seed)
+            copies = [relit_copies(plain, truth, library, optics, rng, noise) for _ in range(_RELIT_COPIES)]
+            found.append((library, truth, plain, np.concatenate(copies)))
+        return found
+
+    pure = relit(None)
+    flags = [_is_familiar(*kept[:3], base, optics) for kept in pure]
     familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
 
-    def trial(noise: NoiseModel, scattered: bool) -> _Trial:
-        outcome = _Outcome.of(scattered_trials if scattered else trials, noise, optics)
-        return _Trial(noise, scattered, outcome, outcome.where(familiar).score(classes))
+    def trial(pixels: list[_Kept], noise: NoiseModel) -> _Trial:
+        outcome = _Outcome.of(pixels, noise, optics)
+        return _Trial(noise, outcome, outcome.where(familiar).score(classes))
 
-    tried = [trial(replace(base, **tolerance), False) for tolerance in _TOLERANCES]
-    best = next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
-    louder = [trial(replace(best.noise, floor=best.noise.floor * factor), False) for factor in _LOUDER]
-    enough = max(entry.score for entry in (best, *louder)) - _WORTH_OF_LOUDNESS
-    best = next(entry for entry in (best, *louder) if entry.score >= enough)
-    loose = trial(NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level), True)
-    if loose.score > best.score + _WORTH_OF_SCATTER:
-        best = loose
+    def forgiving(pixels: list[_Kept]) -> _Trial:
+        tried = [trial(pixels, replace(base, **tolerance)) for tolerance in _TOLERANCES]
+        return next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
+
+    scattered = [fit_scattered_library(train, classes, optics) for train, _ in folds]
+    loose = trial(
+        [(library, *kept[1:]) for library, kept in zip(scattered, pure, strict=True)],
+        NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level),
+    )
+    is_scattered = loose.score > forgiving(pure).score + _WORTH_OF_SCATTER
+    if is_scattered:
+        best, noise = loose, np.full(len(optics.wavelength), loose.noise.floor)
+    else:
+        noise = sensor_noise(residuals, optics)
+        real = relit(noise)
+        mild = forgiving(real)
+        loud = [trial(real, replace(mild.noise, floor=mild.noise.floor * factor)) for factor in _LOUDER]
+        enough = max(entry.score for entry in (mild, *loud)) - _WORTH_OF_LOUDNESS
+        best = next(entry for entry in (mild, *loud) if entry.score >= enough)
     known, plain_rows = best.outcome.where(familiar), best.outcome.plain
     return Validation(
         truth=best.outcome.truth[plain_rows],
         predicted=best.outcome.evidence[plain_rows].argmax(1),
         noise=replace(best.noise, temperature=known.temperature()),
-        scattered=best.scattered,
-        # Where every pixel is a mixture of its own, residuals do not tell noise.
-        sensor_noise=best.noise.floor if best.scattered else noise,
+        scattered=is_scattered,
+        sensor_noise=noise,
         unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
         unfamiliar=float(1 - familiar.mean()),
     )
@@ -166,7 +182,6 @@ class _Trial(NamedTuple):
     """One noise model on the pixels kept aside."""
 
     noise: NoiseModel
-    scattered: bool
     outcome: _Outcome
     score: float
 
@@ -197,7 +212,7 @@ class _Outcome:
     @classmethod
     def of(
         cls,
-        trials: Sequence[tuple[Library, IntArray, FloatArray, FloatArray]],
+        trials: Sequence[_Kept],
         noise: NoiseModel,
         optics: Optics,
     ) -> _Outcome:

@@ -57,19 +57,21 @@ def relit_copies(
     truth: IntArray,
     library: Library,
     optics: Optics,
-    sensor_noise: FloatArray,
     rng: np.random.Generator,
+    sensor_noise: FloatArray | None = None,
 ) -> FloatArray:
     """The same ground in other light, (samples, bands); without physics, at another brightness.
 
-    Shadow is more than the physics layer in little light: light from neighbours, other samples here, counts
-    for more in it, and `sensor_noise` (bands,) does not shrink with the signal.
+    Given `sensor_noise` (bands,), with what shadow is besides the physics layer in little light: light from
+    neighbours, which are other samples here, counts for more, and noise does not shrink with the signal.
     """
     light = random_light(len(spectra), rng) @ optics.light
-    if optics.physics:
+    if sensor_noise is not None and optics.physics:
         neighbours = spectra[rng.permutation(len(spectra))]
         light += rng.uniform(0, NEIGHBOURS, (len(spectra), 1)) * neighbours
     ratio = light / np.maximum(own_light(spectra, truth, library, optics) @ optics.light, 0.02)
+    if sensor_noise is None:
+        return spectra * ratio
     lost = np.sqrt(np.maximum(1 - ratio**2, 0)) * sensor_noise
     return spectra * ratio + lost * rng.standard_normal(spectra.shape)
 
