@@ -322,7 +322,8 @@ def _log_prior(light: Tensor, z: Tensor, w: Tensor, level: float) -> Tensor:
 def _norms(spectra: Tensor) -> Tensor:
     """Norms of spectra; `norm` is twenty times slower where the bands of a spectrum lie apart."""
     if spectra.stride(1) == 1:
-        return torch.linalg.vector_norm(spectra, dim=1)
+        norms: Tensor = torch.linalg.vector_norm(spectra, dim=1)
+        return norms
     square = spectra.new_zeros(len(spectra))
     for band in spectra.T:
         square.addcmul_(band, band)
