@@ -109,19 +109,20 @@ class LandCoverModel:
     def _prediction(
         self, found: Judgement, usable: npt.NDArray[np.bool_], want_probabilities: bool
     ) -> Prediction:
-        probability = _spread(found.logits.softmax(1).cpu().numpy(), usable)
-        ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
+        probability = found.logits.softmax(1)
+        confidence, index = (_spread(values.cpu().numpy(), usable) for values in probability.max(1))
+        ids = np.asarray(self.legend.ids, dtype=np.uint8)[index]
         sun, sun_std, sky, misfit = (
             None if values is None else _spread(values.cpu().numpy(), usable) for values in found[1:]
         )
         return Prediction(
             class_id=np.where(usable, ids, np.uint8(0)),
-            confidence=probability.max(1, initial=0.0),
+            confidence=confidence,
             irradiance=sun,
             irradiance_std=sun_std,
             sky=sky,
             misfit=misfit,
-            probabilities=probability if want_probabilities else None,
+            probabilities=_spread(probability.cpu().numpy(), usable) if want_probabilities else None,
         )
 
     def codes(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:

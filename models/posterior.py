@@ -210,8 +210,8 @@ class PosteriorSolver:
         free, gain, amount, variance = _best_faces(projected, energy, table)
         light = table.carry_light @ (amount * norm)
         fit = table.carry_fit @ (gain - free)
-        density = fit + (table.log_norm + self._log_width)
-        density += _log_prior(light, light * self._cos, light * self._sin, self.noise.level)
+        density = _log_prior(light, light * self._cos, light * self._sin, self.noise.level)
+        density.add_(fit).add_(table.log_norm + self._log_width)
         variance = (table.carry_light @ variance).clamp_(min=0) * norm.square()
         centre = _highest(density).clamp_(1, len(density) - 2)
         about = centre + self._steps
