@@ -61,7 +61,7 @@ def main() -> None:
                 accuracy = agreement(work / "town_class.tif", out / "scene_landcover.tif", asked.copies)
                 runs.append(run | {"accuracy": accuracy})
             result["methods"][method] = _best(runs, result)
-    result["load_average"] = os.getloadavg()[0]
+    result["load_average"], result["nice"] = os.getloadavg()[0], os.nice(0)
     write("classify_speed", result, _table(result))
 
 
@@ -142,7 +142,7 @@ def _table(result: dict[str, Any]) -> str:
     lines = [
         f"{result['pixels']:,} pixels, {result['bands']} bands, {result['classes']} classes; bare read "
         f"{result['bare_read_s']:.2f} s; load average {result['load_average']:.1f} on {os.cpu_count()} "
-        "cores (above the number of cores, wall times are longer than on a quiet machine).",
+        f"cores, nice {result['nice']} (above the number of cores, times are longer than on a quiet one).",
         "",
         "| method | wall [s] | CPU [s] | pixels/s (wall) | over bare read | peak memory [MB] | accuracy |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -53,11 +53,14 @@ def main() -> None:
 
 
 def pixels_per_second(model: LandCoverModel, spectra: np.ndarray, irradiance: SpectralIrradiance) -> float:
-    """All default maps, after one call that fills the tables."""
+    """All default maps, after one call that fills the tables; the best of three."""
     model.predict(spectra[:4096], irradiance)
-    start = time.perf_counter()
-    model.predict(spectra, irradiance)
-    return len(spectra) / (time.perf_counter() - start)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        model.predict(spectra, irradiance)
+        seconds.append(time.perf_counter() - start)
+    return len(spectra) / min(seconds)
 
 
 def _table(result: dict[str, Any]) -> str:

@@ -14,13 +14,15 @@ from scipy.stats import median_abs_deviation
 from sklearn.covariance import ledoit_wolf
 
 from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.landcover_light import Optics, relit_copies, sensor_noise
 from p3vae.models.landcover_types import TrainingSet, TrainingSettings
 from p3vae.models.library import anchored_spectra, explain, levelled_spectra, refined_spectra
 from p3vae.models.metrics import average_f1
-from p3vae.models.posterior import PosteriorSolver
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
+_Kept = tuple[Library, IntArray, FloatArray, FloatArray]
+"""A library, and the classes, spectra and relit copies of pixels that it never saw."""
 
 _TOLERANCES = (
     {"smooth": 0.0, "sky": 0.0, "reflected": 0.0},
@@ -32,6 +34,10 @@ _WORTH_OF_SCATTER = 0.01
 """F1 on validation that a learned scatter must gain over a few exact spectra per class."""
 _PRICE_OF_FORGIVING = 0.001
 """F1 on validation that forgiving more may cost: it blurs classes that differ only smoothly."""
+_LOUDER = (2.0, 4.0)
+"""Factors of the noise floor to try: noise is not as white as the model has it."""
+_WORTH_OF_LOUDNESS = 0.001
+"""F1 on validation that a higher floor must gain: it blurs classes in shadow."""
 _RELIT_COPIES = 3
 _LOWEST_FLOOR = 5e-4
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 50.0)
@@ -48,20 +54,6 @@ _UNKNOWN_QUANTILE, _UNKNOWN_MARGIN = 0.99, 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Optics:
-    """What the decoder must know of the light: a and b (2, bands), wavelengths [nm], cosΘ0."""
-
-    light: FloatArray
-    wavelength: FloatArray
-    cos_zenith: float
-    physics: bool
-
-    def solver(self, library: Library, noise: NoiseModel) -> PosteriorSolver:
-        """The exact posterior under this light."""
-        return PosteriorSolver(library, noise, self.light[0], self.light[1], self.wavelength)
-
-
-@dataclass(frozen=True, eq=False)
 class Validation:
     """Pixels kept aside, and what the model that never saw them said."""
 
@@ -73,6 +65,8 @@ class Validation:
     """Share of the pixels whose material no training polygon of their class shows."""
     scattered: bool = False
     """True when one spectrum per class and their scatter told classes best."""
+    sensor_noise: FloatArray | float = 0.0
+    """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
@@ -123,37 +117,62 @@ def fit_scattered_library(data: TrainingSet, classes: int, optics: Optics) -> Li
 def validate(
     folds: Sequence[tuple[TrainingSet, TrainingSet]], classes: int, optics: Optics, settings: TrainingSettings
 ) -> Validation:
-    """Choose the noise model on polygons kept aside, as they are and in other light."""
-    trials, scattered_trials, residuals = [], [], []
-    for fold in folds:
-        library = fit_library(fold[0], classes, optics, settings)
-        train, kept = (_thin(part, classes, settings.seed) for part in fold)
-        residuals.append((library, train.class_index, train.spectra.astype(np.float64)))
-        plain = kept.spectra.astype(np.float64)
-        rng = np.random.default_rng(settings.seed)
-        copies = [relit_copies(plain, kept.class_index, library, optics, rng) for _ in range(_RELIT_COPIES)]
-        trials.append((library, kept.class_index, plain, np.concatenate(copies)))
-        other = fit_scattered_library(fold[0], classes, optics)
-        scattered_trials.append((other, *trials[-1][1:]))
+    """Choose the noise model on polygons kept aside, as they are and in other light.
+
+    First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
+    residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it.
+    """
+    libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
+    thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
+    residuals = [
+        (library, train.class_index, train.spectra.astype(np.float64))
+        for library, (train, _) in zip(libraries, thinned, strict=True)
+    ]
     base = replace(_white_noise(residuals, optics), level=_level_uncertainty(folds[0]))
-    flags = [_is_familiar(*trial[:3], base, optics) for trial in trials]
+
+    def relit(noise: FloatArray | None) -> list[_Kept]:
+        found = []
+        for library, (_, kept) in zip(libraries, thinned, strict=True):
+            plain, truth = kept.spectra.astype(np.float64), kept.class_index
+            rng = np.random.default_rng(settings.seed)
+            copies = [relit_copies(plain, truth, library, optics, rng, noise) for _ in range(_RELIT_COPIES)]
+            found.append((library, truth, plain, np.concatenate(copies)))
+        return found
+
+    pure = relit(None)
+    flags = [_is_familiar(*kept[:3], base, optics) for kept in pure]
     familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
 
-    def trial(noise: NoiseModel, scattered: bool) -> _Trial:
-        outcome = _Outcome.of(scattered_trials if scattered else trials, noise, optics)
-        return _Trial(noise, scattered, outcome, outcome.where(familiar).score(classes))
+    def trial(pixels: list[_Kept], noise: NoiseModel) -> _Trial:
+        outcome = _Outcome.of(pixels, noise, optics)
+        return _Trial(noise, outcome, outcome.where(familiar).score(classes))
 
-    tried = [trial(replace(base, **tolerance), False) for tolerance in _TOLERANCES]
-    best = next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
-    loose = trial(NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level), True)
-    if loose.score > best.score + _WORTH_OF_SCATTER:
-        best = loose
+    def forgiving(pixels: list[_Kept]) -> _Trial:
+        tried = [trial(pixels, replace(base, **tolerance)) for tolerance in _TOLERANCES]
+        return next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
+
+    scattered = [fit_scattered_library(train, classes, optics) for train, _ in folds]
+    loose = trial(
+        [(library, *kept[1:]) for library, kept in zip(scattered, pure, strict=True)],
+        NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level),
+    )
+    is_scattered = loose.score > forgiving(pure).score + _WORTH_OF_SCATTER
+    if is_scattered:
+        best, noise = loose, np.full(len(optics.wavelength), loose.noise.floor)
+    else:
+        noise = sensor_noise(residuals, optics)
+        real = relit(noise)
+        mild = forgiving(real)
+        loud = [trial(real, replace(mild.noise, floor=mild.noise.floor * factor)) for factor in _LOUDER]
+        enough = max(entry.score for entry in (mild, *loud)) - _WORTH_OF_LOUDNESS
+        best = next(entry for entry in (mild, *loud) if entry.score >= enough)
     known, plain_rows = best.outcome.where(familiar), best.outcome.plain
     return Validation(
         truth=best.outcome.truth[plain_rows],
         predicted=best.outcome.evidence[plain_rows].argmax(1),
         noise=replace(best.noise, temperature=known.temperature()),
-        scattered=best.scattered,
+        scattered=is_scattered,
+        sensor_noise=noise,
         unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
         unfamiliar=float(1 - familiar.mean()),
     )
@@ -163,7 +182,6 @@ class _Trial(NamedTuple):
     """One noise model on the pixels kept aside."""
 
     noise: NoiseModel
-    scattered: bool
     outcome: _Outcome
     score: float
 
@@ -194,7 +212,7 @@ class _Outcome:
     @classmethod
     def of(
         cls,
-        trials: Sequence[tuple[Library, IntArray, FloatArray, FloatArray]],
+        trials: Sequence[_Kept],
         noise: NoiseModel,
         optics: Optics,
     ) -> _Outcome:
@@ -230,29 +248,6 @@ class _Outcome:
             return float(np.mean(np.log(np.exp(scaled).sum(1)) - scaled[rows, self.truth]))
 
         return min(_TEMPERATURES, key=loss)
-
-
-def relit_copies(
-    spectra: FloatArray, truth: IntArray, library: Library, optics: Optics, rng: np.random.Generator
-) -> FloatArray:
-    """The same ground in other light, by the physics layer; without physics, at another brightness."""
-    old = own_light(spectra, truth, library, optics)
-    return spectra * (random_light(len(spectra), rng) @ optics.light) / np.maximum(old @ optics.light, 0.02)
-
-
-def own_light(spectra: FloatArray, truth: IntArray, library: Library, optics: Optics) -> FloatArray:
-    """(z, w) of each spectrum as its own class explains it, (samples, 2)."""
-    light = np.ones((len(spectra), 2))
-    for k in np.unique(truth):
-        light[truth == k] = explain(spectra[truth == k], library.spectra[int(k)], optics.light).light
-    return light
-
-
-def random_light(count: int, rng: np.random.Generator) -> FloatArray:
-    """Light of ground in any orientation, a fifth in full shadow and a third in its edge, (count, 2)."""
-    kind = rng.random(count)
-    exposure = np.where(kind < 0.2, 0.0, np.where(kind < 0.5, rng.random(count), 1.0))
-    return np.stack([exposure * rng.uniform(0.25, 1.0, count), rng.uniform(0.2, 1.1, count)], axis=1)
 
 
 def _white_noise(trials: Sequence[tuple[Library, IntArray, FloatArray]], optics: Optics) -> NoiseModel:

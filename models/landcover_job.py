@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from p3vae.models.landcover_brain import Frame
-from p3vae.models.landcover_fit import Optics, Validation
+from p3vae.models.landcover_fit import Validation
+from p3vae.models.landcover_light import Optics
 from p3vae.models.landcover_types import (
     ClassLegend,
     ClassScore,

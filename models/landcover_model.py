@@ -25,11 +25,11 @@ from p3vae.models.landcover_types import (
 )
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.irradiance import relight_spectra
-from p3vae.physics.spectral_response import Bands
+from p3vae.physics.spectral_response import Bands, select_spectra
 
 KIND = "landcover"
 _DARKEST_RMS = 1e-4
-_CHUNK = 32_768
+_CHUNK = 65_536
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +109,20 @@ class LandCoverModel:
     def _prediction(
         self, found: Judgement, usable: npt.NDArray[np.bool_], want_probabilities: bool
     ) -> Prediction:
-        probability = _spread(found.logits.softmax(1).cpu().numpy(), usable)
-        ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
+        probability = found.logits.softmax(1)
+        confidence, index = (_spread(values.cpu().numpy(), usable) for values in probability.max(1))
+        ids = np.asarray(self.legend.ids, dtype=np.uint8)[index]
         sun, sun_std, sky, misfit = (
             None if values is None else _spread(values.cpu().numpy(), usable) for values in found[1:]
         )
         return Prediction(
             class_id=np.where(usable, ids, np.uint8(0)),
-            confidence=probability.max(1, initial=0.0),
+            confidence=confidence,
             irradiance=sun,
             irradiance_std=sun_std,
             sky=sky,
             misfit=misfit,
-            probabilities=probability if want_probabilities else None,
+            probabilities=_spread(probability.cpu().numpy(), usable) if want_probabilities else None,
         )
 
     def codes(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:
@@ -163,7 +164,7 @@ class LandCoverModel:
 
     def _chunks(self, spectra: FloatArray) -> tuple[npt.NDArray[np.bool_], Iterator[Tensor]]:
         """Which pixels can be used, and those in pieces; a made-up one if none can."""
-        values = np.ascontiguousarray(spectra, dtype=np.float32)
+        values = np.asarray(spectra, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != len(self.bands):
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
         # Finite only if every band is, and needs no copy of the spectra.
@@ -171,7 +172,7 @@ class LandCoverModel:
         usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
         if not usable.any():
             return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
-        kept = torch.from_numpy(values if usable.all() else values[usable])
+        kept = torch.from_numpy(select_spectra(values, usable))
         return usable, (piece.to(self.device) for piece in torch.split(kept, _CHUNK))
 
 

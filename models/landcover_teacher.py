@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from p3vae.models.decoder_parts import Library, NoiseModel, smooth_basis
-from p3vae.models.landcover_fit import Optics, own_light, random_light
+from p3vae.models.decoder_parts import Library, smooth_basis
+from p3vae.models.landcover_fit import Validation
 from p3vae.models.landcover_job import Job
+from p3vae.models.landcover_light import NEIGHBOURS, Optics, own_light, random_light
 
 FloatArray = npt.NDArray[np.float64]
 
 _MOST_TAUGHT = 8000
-_TEACHER_SMOOTH, _TEACHER_NEIGHBOURS = 0.04, 0.1
+_TEACHER_SMOOTH = 0.04
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +30,10 @@ class Teacher:
     judged: npt.NDArray[np.float32]
     optics: Optics
     surroundings: FloatArray
-    noise: NoiseModel
+    sensor_noise: FloatArray | float
 
     @classmethod
-    def prepare(cls, job: Job, library: Library, noise: NoiseModel) -> Teacher:
+    def prepare(cls, job: Job, library: Library, validation: Validation) -> Teacher:
         """Own light of every labelled sample, and p(y|x) of unlabelled ones."""
         data, optics = job.data, job.optics
         spectra = data.spectra.astype(np.float64)
@@ -41,7 +42,7 @@ class Teacher:
         unlabelled = unlabelled[np.isfinite(unlabelled).all(1) & (np.square(unlabelled).mean(1) > 1e-6)]
         judged = np.zeros((0, len(job.legend)), np.float32)
         if len(unlabelled):
-            found = optics.solver(library, noise).solve(torch.from_numpy(unlabelled))
+            found = optics.solver(library, validation.noise).solve(torch.from_numpy(unlabelled))
             judged = found.log_evidence.softmax(1).numpy()
         return cls(
             spectra,
@@ -51,7 +52,7 @@ class Teacher:
             judged,
             optics,
             library.surroundings,
-            noise,
+            validation.sensor_noise,
         )
 
     def examples(
@@ -64,13 +65,13 @@ class Teacher:
         rows = np.concatenate(self.by_class)[starts[classes] + rng.integers(0, sizes[classes])]
         new = random_light(count, rng) @ self.optics.light
         if self.optics.physics:
-            new += rng.uniform(0, _TEACHER_NEIGHBOURS, (count, 1)) * self.surroundings
+            new += rng.uniform(0, NEIGHBOURS, (count, 1)) * self.surroundings
         relit = self.spectra[rows] * new / np.maximum(self.light[rows] @ self.optics.light, 0.02)
         as_is = rng.random(count) < 0.25
         relit[as_is] = self.spectra[rows[as_is]]
         terms = smooth_basis(self.optics.wavelength)
         relit *= np.exp(rng.standard_normal((count, terms.shape[1])) * (_TEACHER_SMOOTH / 2) @ terms.T)
-        relit += self.noise.floor * rng.standard_normal(relit.shape)
+        relit += self.sensor_noise * rng.standard_normal(relit.shape)
         return np.maximum(relit, 1e-4).astype(np.float32), np.eye(len(self.by_class), dtype=np.float32)[
             classes
         ]

@@ -128,7 +128,7 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         if validation.scattered
         else fit_library(job.data, classes, optics, settings)
     )
-    teacher = Teacher.prepare(job, library, validation.noise)
+    teacher = Teacher.prepare(job, library, validation)
     epochs = settings.epochs or _DEFAULT_EPOCHS
     kept = job.part(job.folds[0])
 

@@ -17,6 +17,7 @@ from p3vae.cli.model_files import fit_bands, require_quantity
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.styles import Categories, Category, Ramp
 from p3vae.cli.scenes.base import Scene, SpectraTile
+from p3vae.physics.spectral_response import select_spectra
 
 if TYPE_CHECKING:
     from p3vae.models.landcover import ClassLegend, LandCoverModel, Method, Prediction
@@ -26,8 +27,6 @@ Array = npt.NDArray[Any]
 UNKNOWN = 255
 """Value of pixels that no class explains."""
 _UNKNOWN_COLOUR = "#3c3c3c"
-_MOST_AT_ONCE = 32_768
-"""Pixels that one core predicts at once: more cost memory, fewer leave it to wait for the interpreter."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class _Predictor:
         self._model, self._options = model, options
         self._adapter = fit_bands(scene, model.bands, model_name)
         self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
-        self._workers = _workers(model.device)
+        self._workers = _workers(model)
         self._cores = _one_thread_per_core(self._workers)
 
     @property
@@ -132,13 +131,11 @@ class _Predictor:
         }
 
     def __call__(self, tile: SpectraTile) -> Prediction:
-        """The valid pixels of a tile, in their order; in parts, one per core, so that copies stay small."""
+        """The valid pixels of a tile, in their order; in parts, one per worker."""
         if self._model.halo:
             return self._predict_whole(tile)
-        spectra = tile.values.reshape(-1, tile.values.shape[-1])
-        if not tile.valid.all():
-            spectra = spectra[tile.valid.ravel()]
-        size = min(_MOST_AT_ONCE, -(-len(spectra) // self._workers))
+        spectra = select_spectra(tile.values.reshape(-1, tile.values.shape[-1]), tile.valid.ravel())
+        size = -(-len(spectra) // self._workers)
 
         def predict(start: int) -> Prediction:
             return self._model.predict(
@@ -166,11 +163,11 @@ class _Predictor:
         return replace(found, **{k: v[valid] for k, v in vars(found).items() if v is not None})
 
 
-def _workers(device: str) -> int:
-    """As many as a CPU has cores; a GPU is fed by one."""
+def _workers(model: LandCoverModel) -> int:
+    """As many as a CPU has cores, if that helps; a GPU is fed by one."""
     import torch
 
-    return torch.get_num_threads() if device == "cpu" else 1
+    return torch.get_num_threads() if model.device == "cpu" and model.brain.gains_by_threads else 1
 
 
 def _light_maps(prediction: Prediction, tile: SpectraTile) -> dict[str, Array]:

@@ -109,6 +109,17 @@ class BandAdapter:
         return used if self.weights is None else used @ self.weights
 
 
+def select_spectra(spectra: npt.NDArray[Any], keep: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """The spectra (pixels, bands) that are to be kept, in the same order of memory.
+
+    Transposing costs more than most of what is done to a spectrum; files often hold band after band.
+    """
+    if keep.all():
+        return spectra
+    by_band = abs(spectra.strides[0]) < abs(spectra.strides[1])
+    return np.compress(keep, spectra.T, axis=1).T if by_band else np.compress(keep, spectra, axis=0)
+
+
 def outside(
     wavelength_nm: npt.NDArray[np.float64], ranges_nm: Iterable[tuple[float, float]]
 ) -> npt.NDArray[np.bool_]:

@@ -11,6 +11,7 @@ from p3vae.physics.spectral_response import (
     adapt_bands,
     gaussian_average_matrix,
     resampling_matrix,
+    select_spectra,
 )
 
 SENSOR = Bands.of(np.arange(400.0, 2501.0, 8.0), np.full(263, 9.0))
@@ -115,3 +116,12 @@ def test_impossible_bands_are_refused(centres, widths, flags, message):
 def test_spectra_of_the_wrong_length_are_refused():
     with pytest.raises(ValueError, match="263 bands"):
         adapt_bands(SENSOR, SENSOR)(np.zeros(10))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_selected_spectra_keep_their_order_of_memory(order):
+    spectra = np.asarray(np.arange(12.0).reshape(4, 3), order=order)
+    kept = select_spectra(spectra, np.array([True, False, True, True]))
+    np.testing.assert_array_equal(kept, spectra[[0, 2, 3]])
+    assert kept.flags[f"{order}_CONTIGUOUS"]
+    assert select_spectra(spectra, np.ones(4, bool)) is spectra

@@ -1,0 +1,192 @@
+"""What the land-cover posterior knows before it sees a pixel: linear maps, per class and brightness."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from p3vae.models.decoder_parts import Library, NoiseModel, smooth_basis
+from p3vae.models.light_grid import LightGrid
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class ClassTables(NamedTuple):
+    """One class at one brightness."""
+
+    maps: Tensor
+    """(rows, columns), rows ordered (…, node): from the projected spectrum to coordinates that deviations
+    take away, then Φᵀ Σ⁻¹ x, then the coefficients of all faces."""
+    nuisances: int
+    """How many coordinates deviations take away."""
+    size: int
+    """How many spectra."""
+    faces: tuple[tuple[int, ...], ...]
+    """Of the non-negative orthant, by their members; those with one come first."""
+    sum_variance: Tensor
+    """Variance of the sum of coefficients, (faces, nodes, 1)."""
+    carry_light: Tensor
+    """(fine, nodes): amounts of light, from nodes to the angles between them."""
+    carry_fit: Tensor
+    """(fine, nodes): half of what is explained, likewise."""
+    log_norm: Tensor
+    """-½ log |Σ|, (fine, 1)."""
+    best_case: float
+    """The highest log likelihood of a pixel without residual."""
+    bound: Tensor | None
+    """(columns, columns): the square of what it makes of the projected spectrum is never less than what the
+    class explains of it at any θ; None where that is the spectrum itself."""
+
+
+class LevelTables(NamedTuple):
+    """All classes at one brightness."""
+
+    projection: Tensor
+    """(columns of all classes, bands): from the unit-norm spectrum to whitened coordinates."""
+    whitening: Tensor | None
+    """(bands, bands): makes the residual of a unit-norm spectrum white; None where a factor does."""
+    precision: float
+    """Square of that factor, where one does."""
+    classes: tuple[ClassTables, ...]
+
+
+class TableBuilder:
+    """Tables for one library under one illumination."""
+
+    def __init__(
+        self,
+        library: Library,
+        noise: NoiseModel,
+        light: FloatArray,
+        wavelength: FloatArray,
+        device: torch.device,
+    ) -> None:
+        """`light` is a and b, (2, bands)."""
+        self._library, self._noise, self._light, self._device = library, noise, light, device
+        self._smooth = smooth_basis(wavelength)
+        self._scatter = None if library.scatter is None else np.linalg.eigh(library.scatter)
+        self.grid = LightGrid.about(light * np.concatenate(library.spectra).mean(0))
+        self._columns = [self._raw_columns(spectra) for spectra in library.spectra]
+        self._bases = [np.linalg.qr(columns)[0] for columns in self._columns]
+        self.basis = self.tensor(np.concatenate([basis.T for basis in self._bases]))
+        """(columns of all classes, bands): projection at any brightness but for a factor, if one whitens."""
+        self.widths = [basis.shape[1] for basis in self._bases]
+
+    def tensor(self, values: FloatArray) -> Tensor:
+        """Single precision, on the device."""
+        return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float32, device=self._device)
+
+    def level(self, norm: float) -> LevelTables:
+        """Tables for spectra of about this norm."""
+        bands = self._light.shape[1]
+        white = (self._noise.floor / norm) ** 2 + self._noise.relative**2 / bands
+        if self._scatter is None:
+            whitening, log_det = None, bands * np.log(white)
+            projections = [basis.T / np.sqrt(white) for basis in self._bases]
+        else:
+            variance = white + np.maximum(self._scatter[0], 0) / norm
+            whitening, log_det = (self._scatter[1] / np.sqrt(variance)).T, np.log(variance).sum()
+            projections = [np.linalg.qr(whitening @ columns)[0].T @ whitening for columns in self._columns]
+        return LevelTables(
+            self.tensor(np.concatenate(projections)),
+            None if whitening is None else self.tensor(whitening),
+            float(1.0 / white),
+            tuple(
+                self._class(spectra, projection, norm, float(log_det))
+                for spectra, projection in zip(self._library.spectra, projections, strict=True)
+            ),
+        )
+
+    def _raw_columns(self, spectra: FloatArray) -> FloatArray:
+        """Everything a spectrum of the class can be made of at any θ, (bands, columns)."""
+        mean = spectra.mean(0)
+        columns = [light * row for light in self._light for row in spectra]
+        if self._noise.smooth or self._noise.sky:
+            columns += [light * mean * term for light in self._light for term in self._smooth.T]
+        if self._noise.reflected:
+            columns.append(mean * self._library.surroundings)
+        return np.stack(columns, axis=1)
+
+    def _nuisances(
+        self, spectra: FloatArray, projection: FloatArray, norm: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Deviations of the unit-norm spectrum, of unit prior variance, (nodes, columns, nuisances).
+
+        And columns of unit prior variance that allow for at least as much at any θ, (columns, more).
+        """
+        mean, noise = spectra.mean(0), self._noise
+        parts, bounds = [np.zeros((len(self.grid.nodes), len(projection), 0))], [projection[:, :0]]
+        cos, sin = np.cos(self.grid.nodes)[:, None], np.sin(self.grid.nodes)[:, None]
+        if noise.smooth or noise.sky:
+            seen = np.linalg.norm((cos * self._light[0] + sin * self._light[1]) * mean, axis=1)[:, None]
+            damping = 1.0 / np.sqrt(1.0 + np.arange(self._smooth.shape[1]))
+            sun, sky = (
+                projection @ ((light * mean)[:, None] * self._smooth * damping) for light in self._light
+            )
+            shares = (cos * noise.smooth / seen, sin * (noise.smooth + noise.sky) / seen)
+            parts.append(shares[0][..., None] * sun + shares[1][..., None] * sky)
+            # One deviation moves both; let apart, each costs no more than half of it.
+            bounds += [np.sqrt(2) * shares[0].max() * sun, np.sqrt(2) * shares[1].max() * sky]
+        if noise.reflected:
+            sent = projection @ (mean * self._library.surroundings) * (noise.reflected / norm)
+            parts.append(np.broadcast_to(sent[:, None], (len(cos), len(sent), 1)))
+            bounds.append(sent[:, None])
+        return np.concatenate(parts, axis=2), np.concatenate(bounds, axis=1)
+
+    def _class(self, spectra: FloatArray, projection: FloatArray, norm: float, log_det: float) -> ClassTables:
+        grid, size = self.grid, len(spectra)
+        cos, sin = np.cos(grid.nodes)[:, None, None], np.sin(grid.nodes)[:, None, None]
+        sun, sky = (projection @ (light * spectra).T for light in self._light)
+        lit = cos * sun + sin * sky
+        odd, most_odd = self._nuisances(spectra, projection, norm)
+        inner = np.eye(odd.shape[2]) + odd.mT @ odd
+        moments = (lit - odd @ np.linalg.solve(inner, odd.mT @ lit)).mT
+        gram = moments @ lit
+        gram += 1e-9 * np.eye(size) * np.trace(gram, axis1=1, axis2=2)[:, None, None] / size
+        faces = [face for count in range(1, size + 1) for face in itertools.combinations(range(size), count)]
+        inverses = [np.linalg.inv(gram[:, np.array(face)[:, None], face]) for face in faces]
+        maps = [
+            np.linalg.solve(np.linalg.cholesky(inner), odd.mT),
+            moments,
+            *(inverse @ moments[:, face] for face, inverse in zip(faces, inverses, strict=True)),
+        ]
+        # Between nodes light and fit follow the strength of the signal, which is known there.
+        mean = np.stack([sun.mean(1), sky.mean(1)])
+        at_nodes, at_fine = (_strength(mean, angles) for angles in (grid.nodes, grid.fine))
+        log_dets = log_det + np.linalg.slogdet(inner)[1]
+        return ClassTables(
+            maps=self.tensor(np.concatenate(maps, axis=1).swapaxes(0, 1).reshape(-1, len(projection))),
+            nuisances=odd.shape[2],
+            size=size,
+            faces=tuple(faces),
+            sum_variance=self.tensor(np.stack([inverse.sum((1, 2)) for inverse in inverses])[..., None]),
+            carry_light=self.tensor(grid.lines * at_nodes / at_fine[:, None]),
+            carry_fit=self.tensor(0.5 * grid.squares * at_nodes / at_fine[:, None]),
+            log_norm=self.tensor(-0.5 * grid.lines @ log_dets[:, None]),
+            best_case=-0.5 * float(np.min(log_dets)),
+            bound=self.tensor(_explaining(np.concatenate([sun, sky], axis=1), most_odd))
+            if most_odd.size
+            else None,
+        )
+
+
+def _strength(lit: FloatArray, angles: FloatArray) -> FloatArray:
+    """|cosθ·s + sinθ·d|² of whitened sunlit and skylit spectra (2, columns), (angles,)."""
+    gram = lit @ lit.T
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.asarray(cos**2 * gram[0, 0] + 2 * cos * sin * gram[0, 1] + sin**2 * gram[1, 1])
+
+
+def _explaining(free: FloatArray, odd: FloatArray) -> FloatArray:
+    """M with |M p|² what free columns, and others at their price, explain of p; all (columns, …)."""
+    both = np.concatenate([free, odd], axis=1)
+    price = np.diag(np.repeat([0.0, 1.0], [free.shape[1], odd.shape[1]]))
+    gram = both.T @ both
+    gram += np.eye(len(gram)) * 1e-9 * np.trace(gram) / len(gram)
+    share, axes = np.linalg.eigh(both @ np.linalg.solve(gram + price, both.T))
+    return np.asarray(np.sqrt(np.maximum(share, 0))[:, None] * axes.T)
