@@ -25,10 +25,10 @@ import torch
 
 from p3vae.models.baselines.matched_filter import MatchedFilter
 from p3vae.models.baselines.optimal_estimation import OptimalEstimation
-from p3vae.models.methane import MethaneP3VAE, MethaneSettings
+from p3vae.models.methane import MethaneP3VAE
 from p3vae.models.methane_noise import NoiseModel
 from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
+from p3vae.models.methane_types import MethaneEstimate, MethaneSettings, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption
 from p3vae.physics.spectral_response import Bands
 

@@ -22,9 +22,9 @@ from torch import Tensor
 from p3vae.models.methane_background import Background, Moments, joint
 from p3vae.models.methane_features import DARKEST, Features, Spectra
 
-UPSAMPLING = 3
+UPSAMPLING = 5
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
-LEVELS = 7
+LEVELS = 10
 DARKER = (1 / 18, 1 / 6, 1 / 2)
 """Further levels, over the lowest of ground learned from: other pixels may lie in deep shadow."""
 CHUNK = 512

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from p3vae.models.checkpoint import read_model_file, write_model_file
-from p3vae.models.methane import MethaneP3VAE, MethaneSettings, pixels_needed
+from p3vae.models.methane import MethaneP3VAE, pixels_needed
 from p3vae.models.methane_noise import NoiseModel
 from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import PlumeOptics
+from p3vae.models.methane_types import MethaneSettings, PlumeOptics
 from p3vae.models.plumes import count_false_alarms, label_plumes, list_plumes, plume_free
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
