@@ -16,15 +16,18 @@ from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile
 from p3vae.models.methane_noise import NoiseModel
-from p3vae.models.methane_posterior import Grid, summarise
+from p3vae.models.methane_posterior import Grid, spread_on_nodes, summarise
 from p3vae.models.methane_types import MethaneEstimate, MethaneSettings, PlumeOptics
 from p3vae.models.methane_view import View, choose_features, learn
 
 KIND = "methane"
 INVERT_CHUNK = 8192
-KNOWN_GROUND, NEW_GROUND = 1.1, 1.3
+KNOWN_GROUND, NEW_GROUND = 1.1, 2.5
 """Temperature of the posterior on ground known from plume-free pixels, and what is added on ground that was
-mostly seen under plumes, whose background is less certain than its covariances say."""
+mostly seen under plumes, whose background is less certain than its covariances say; less is added the more
+the prior, which is certain, decides."""
+HALF_HEARD = 10.0
+"""Novelty of the ground, in log-likelihood, at which a view besides the first counts half."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +91,21 @@ class MethaneP3VAE:
 
     def _invert_group(self, radiance: Tensor, group: int) -> MethaneEstimate:
         judged = [view.judge(radiance.float(), group) for view in self.views]
-        evidence = torch.stack([log_evidence for log_evidence, _ in judged]).mean(0)
-        temperature = KNOWN_GROUND + NEW_GROUND * judged[0][1].clamp(0.0, 1.0)
+        evidence, novelty = judged[0]
+        total = torch.ones(len(radiance), 1)
+        for also, its_novelty in judged[1:]:
+            heard = 1.0 / (1.0 + its_novelty[:, None].clamp(min=0.0) / HALF_HEARD)
+            evidence, total = evidence + heard * also, total + heard
+        evidence = evidence / total
+        rough = self._sensitivity(spread_on_nodes(evidence, self.grid))
+        temperature = KNOWN_GROUND + NEW_GROUND * novelty.clamp(0.0, 1.0) * rough**3
         mean, std = summarise(evidence / temperature[:, None], self.grid)
+        return MethaneEstimate(mean, std, self._sensitivity(std))
+
+    def _sensitivity(self, std: Tensor) -> Tensor:
+        """1 where the data decide, 0 where the prior does."""
         prior_variance = (self.settings.max_ppm_m - self.settings.min_ppm_m) ** 2 / 12.0
-        return MethaneEstimate(mean, std, (1.0 - std**2 / prior_variance).clamp(min=0.0))
+        return (1.0 - std**2 / prior_variance).clamp(min=0.0)
 
     def to_file(self) -> ModelFile:
         """Backgrounds and settings; the optics belong to the scene and are given again on reading."""

@@ -16,9 +16,9 @@ class MethaneSettings:
 
     components: int = 6
     """Kinds of ground, as the short-wave infrared tells them apart."""
-    rounds: int = 10
+    rounds: int = 12
     """Rounds of expectation-maximisation."""
-    nodes: int = 48
+    nodes: int = 40
     min_ppm_m: float = 0.0
     """Lower end of the flat prior [ppm m]; below zero, noise over plume-free ground averages out."""
     max_ppm_m: float = 1.2e5

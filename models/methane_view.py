@@ -2,7 +2,8 @@
 
 Visible light tells kinds of ground apart that look alike in the short-wave infrared, but what it says about
 2300 nm does not carry over to ground seen only under plumes. So there are two views, and both are heard: the
-methane posterior is their geometric mean. Each has errors of its own, which partly cancel.
+methane posterior is their geometric mean, on new ground mostly the first's. Each has errors of its own, which
+partly cancel.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def learn(
     spectra = features(free)
     under_plume = None if scene is None else features(scene)
     both = spectra if under_plume is None else spectra.joined(under_plume)
-    levels = brightness_levels(both.brightness)
+    few, levels = brightness_levels(both.brightness)
     components = max(1, min(kinds * settings.components, len(both) // (2 * features.basis.shape[1] + 40)))
     share = clear_clusters(both.clear, components, settings.seed)
     nodes = Grid.uniform(max(settings.min_ppm_m, 0.0), settings.max_ppm_m, settings.nodes).nodes
@@ -163,13 +164,13 @@ def learn(
     background = single_gaussian(spectra)
     for round_ in range(settings.rounds + 1):
         first = round_ == 0
-        moments = GridPosterior(background, features, torch.ones_like(light[:1]), levels).expectation(
+        moments = GridPosterior(background, features, torch.ones_like(light[:1]), few).expectation(
             spectra, generator, share[: len(spectra)] if first else None
         )
         known = None
         if under_plume is not None:
             known = clear_code(moments.background(background.clear_size))
-            posterior = GridPosterior(background, features, light, levels, model_error=settings.model_error)
+            posterior = GridPosterior(background, features, light, few, model_error=settings.model_error)
             hidden = posterior.expectation(under_plume, generator, share[len(spectra) :] if first else None)
             moments = moments + hidden.weighted(FIRST_ROUND_WEIGHT if first else settings.unlabelled_weight)
         background = replace(_ahead(background, moments.background(background.clear_size)), plume_free=known)
