@@ -100,7 +100,8 @@ class View:
             "mean": background.mean,
             "covariance": background.covariance,
             "levels": self.levels,
-            "free_weight": known.weight,
+            # a copy: without plumes it is `weight` itself, and tensors of a file share no memory
+            "free_weight": known.weight.clone(),
             "free_mean": known.mean,
             "free_covariance": known.covariance,
         }
