@@ -198,7 +198,7 @@ def write(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     seeds = (
         "All errors in ppm m, means over the seeds named (last column); coverage is of +-1.96 std. Pixels of "
         "this protocol have no place: MAE of 9 and of 25 are of means of as many consecutive pixels of "
-        "shuffled ground, not of 3 x 3 and 5 x 5 neighbourhoods, whose errors are more alike."
+        "shuffled ground, not of 3 x 3 and 5 x 5 neighbourhoods."
     )
     table = "\n".join([*head, "", seeds, "", HEADER, *map(row, records)])
     note = OTHER_TABLES if {"shipped", "unsaturated"} & {r["absorption"] for r in records} else ""
