@@ -9,14 +9,10 @@ from torch import Tensor
 
 from p3vae.models.methane_noise import NoiseModel
 
-CLEAR_COMPONENTS = 24
-"""Principal components kept of the bands without absorption; beyond them plain noise is left."""
 DARKEST = 1e-4
 """Brightness floor [W m-2 sr-1 um-1]: deep shadow and clear water send about ten times as much."""
-CLEAR_FROM_NM = 1450.0
-"""Clear bands below [nm] are left out where there are enough above: what visible light tells about the ground
-at 2300 nm changes from one kind of ground to the next, and with it would come a bias."""
 FEWEST_CLEAR = 12
+"""Where a view has fewer clear bands than this, it takes all there are."""
 BRIGHTNESS_NM = (1450.0, 2200.0)
 """Clear bands in this range [nm] measure how bright the ground is in the short-wave infrared."""
 
@@ -70,10 +66,20 @@ class Features:
 
     @classmethod
     def choose(
-        cls, radiance: Tensor, noise: NoiseModel, absorbing: Tensor, wavelength_nm: Tensor
+        cls,
+        radiance: Tensor,
+        noise: NoiseModel,
+        absorbing: Tensor,
+        wavelength_nm: Tensor,
+        *,
+        clear_from_nm: float = 0.0,
+        code_size: int = 24,
     ) -> Features:
-        """From plume-free radiance (pixels, bands), the absorbing bands (mask) and their centres [nm]."""
-        clear = torch.where(~absorbing & (wavelength_nm >= CLEAR_FROM_NM))[0]
+        """From plume-free radiance (pixels, bands), the absorbing bands (mask) and their centres [nm].
+
+        Clear bands from `clear_from_nm` on; beyond `code_size` principal components plain noise is left.
+        """
+        clear = torch.where(~absorbing & (wavelength_nm >= clear_from_nm))[0]
         if len(clear) < FEWEST_CLEAR:
             clear = torch.where(~absorbing)[0]
         if len(clear) < 3:
@@ -86,7 +92,7 @@ class Features:
         shape = radiance / brightness[:, None]
         whitened = (shape[:, clear] - shape[:, clear].mean(0)) / noise_std[clear]
         _, vectors = torch.linalg.eigh(whitened.T @ whitened / len(whitened))
-        basis = vectors.flip(1)[:, :CLEAR_COMPONENTS] / noise_std[clear][:, None]
+        basis = vectors.flip(1)[:, :code_size] / noise_std[clear][:, None]
         chosen = torch.where(absorbing)[0]
         return cls(chosen, clear, brightness_bands, shape[:, clear].mean(0), basis, noise_std[chosen], noise)
 

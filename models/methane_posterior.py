@@ -22,16 +22,17 @@ from torch import Tensor
 from p3vae.models.methane_background import Background, Moments, joint
 from p3vae.models.methane_features import DARKEST, Features, Spectra
 
-UPSAMPLING = 3
+UPSAMPLING = 6
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
-LEVELS = 7
+LEARNING_LEVELS, LEVELS = 6, 10
+"""Brightness values with noise tables of their own; for learning, a few will do."""
 DARKER = (1 / 18, 1 / 6, 1 / 2)
 """Further levels, over the lowest of ground learned from: other pixels may lie in deep shadow."""
 CHUNK = 512
 SIGNAL_FLOOR = 10.0
 """Directions of the absorbing bands in which the variance of the signal is less than this many times that of
 the noise, on the brightest ground, are left out: the results stay, the time is halved."""
-NEGLIGIBLE_LOG_SHARE = 7.0
+NEGLIGIBLE_LOG_SHARE = 5.0
 """Components whose clear bands fit worse than the best by this in log-likelihood are left out."""
 
 
@@ -52,19 +53,13 @@ class Grid:
         matrix = CubicSpline(coarse, np.eye(nodes))(fine).T
         return cls(torch.as_tensor(coarse), torch.as_tensor(fine), torch.as_tensor(matrix))
 
-    @classmethod
-    def plume_free(cls) -> Grid:
-        """Zero, and nothing else."""
-        zero = torch.zeros(1, dtype=torch.float64)
-        return cls(zero, zero, torch.ones(1, 1, dtype=torch.float64))
 
-
-def brightness_levels(brightness: Tensor) -> Tensor:
-    """Representative brightness values for which noise is tabulated, (levels,)."""
+def brightness_levels(brightness: Tensor) -> tuple[Tensor, Tensor]:
+    """Representative brightness values for which noise is tabulated: to learn with, and to invert with."""
     inner = torch.quantile(brightness.double(), torch.tensor([0.005, 0.99], dtype=torch.float64))
     low, high = torch.log10(inner.clamp(min=DARKEST)).tolist()
-    usual = torch.logspace(low, high, LEVELS, dtype=torch.float64)
-    return torch.cat([usual[0] * torch.tensor(DARKER, dtype=torch.float64), usual])
+    few, usual = (torch.logspace(low, high, n, dtype=torch.float64) for n in (LEARNING_LEVELS, LEVELS))
+    return few, torch.cat([usual[0] * torch.tensor(DARKER, dtype=torch.float64), usual])
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +238,18 @@ class GridPosterior:
 
 def summarise(log_posterior: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [ppm m] of ln p(z | x) given on the nodes, (pixels, nodes)."""
-    fine = (log_posterior @ grid.upsample.to(log_posterior.dtype)).softmax(1)
-    middle, half = float(grid.fine.mean()), float(grid.fine[-1] - grid.fine[0]) / 2.0
-    z = ((grid.fine - middle) / half).to(log_posterior.dtype)
-    mean, square = (fine @ torch.stack([z, z**2], 1)).unbind(1)
+    return _mean_and_std(log_posterior @ grid.upsample.to(log_posterior.dtype), grid.fine)
+
+
+def spread_on_nodes(log_posterior: Tensor, grid: Grid) -> Tensor:
+    """Standard deviation [ppm m] without interpolation: rough, and enough where it is wide."""
+    return _mean_and_std(log_posterior, grid.nodes)[1]
+
+
+def _mean_and_std(log_posterior: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    middle, half = float(points.mean()), float(points[-1] - points[0]) / 2.0
+    z = ((points - middle) / half).to(log_posterior.dtype)
+    mean, square = (log_posterior.softmax(1) @ torch.stack([z, z**2], 1)).unbind(1)
     variance = (square - mean**2).clamp(min=torch.finfo(mean.dtype).eps)
     return middle + half * mean, half * variance.sqrt()
 

@@ -1,4 +1,4 @@
-"""What every methane method is told about the plume's optics, and what it gives back."""
+"""What methane methods are told, the plume's optics first, and what they give back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,27 @@ import torch
 from torch import Tensor
 
 from p3vae.physics.methane import BandTransmittance
+
+
+@dataclass(frozen=True)
+class MethaneSettings:
+    """How the background is learned and the posterior evaluated."""
+
+    components: int = 6
+    """Kinds of ground, as the short-wave infrared tells them apart."""
+    rounds: int = 12
+    """Rounds of expectation-maximisation."""
+    nodes: int = 40
+    min_ppm_m: float = 0.0
+    """Lower end of the flat prior [ppm m]; below zero, noise over plume-free ground averages out."""
+    max_ppm_m: float = 1.2e5
+    unlabelled_weight: float = 0.25
+    """A pixel under a plume tells less about the ground than one without."""
+    model_error: float = 0.005
+    """Relative error of band optical depths, independent between bands."""
+    max_pixels: int = 4000
+    """Pixels of each kind to learn from, drawn at random."""
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)

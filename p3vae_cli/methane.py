@@ -28,9 +28,9 @@ from p3vae.cli.tiling import Window
 from p3vae.models.baselines.matched_filter import MatchedFilter
 from p3vae.models.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.checkpoint import read_model_file, write_model_file
-from p3vae.models.methane import KIND, MethaneP3VAE, MethaneSettings, pixels_needed
+from p3vae.models.methane import KIND, MethaneP3VAE, pixels_needed
 from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
+from p3vae.models.methane_types import MethaneEstimate, MethaneSettings, PlumeOptics
 from p3vae.models.plumes import plume_free
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.quality import Quality, quality_classes

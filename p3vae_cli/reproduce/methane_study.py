@@ -19,9 +19,9 @@ from p3vae.cli.reproduce.plume_pixels import (
 from p3vae.cli.reproduce.work import Outcome, Work
 from p3vae.models.baselines.matched_filter import MatchedFilter
 from p3vae.models.baselines.optimal_estimation import OptimalEstimation
-from p3vae.models.methane import MethaneP3VAE, MethaneSettings
+from p3vae.models.methane import MethaneP3VAE
 from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import MethaneEstimate
+from p3vae.models.methane_types import MethaneEstimate, MethaneSettings
 from p3vae.models.metrics import regression_score
 
 Invert = Callable[[Tensor], MethaneEstimate]

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from p3vae.models.checkpoint import read_model_file, write_model_file
-from p3vae.models.methane import MethaneP3VAE, MethaneSettings, pixels_needed
+from p3vae.models.methane import MethaneP3VAE, pixels_needed
 from p3vae.models.methane_noise import NoiseModel
 from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import PlumeOptics
+from p3vae.models.methane_types import MethaneSettings, PlumeOptics
 from p3vae.models.plumes import count_false_alarms, label_plumes, list_plumes, plume_free
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
@@ -96,6 +96,55 @@ def test_a_model_of_other_bands_is_refused(model):
     other = PlumeOptics(model.optics.curves, 2.0, model.optics.wavelength_nm + 5.0, 4e4)
     with pytest.raises(ValueError, match="other bands"):
         MethaneP3VAE.from_file(model.to_file(), other)
+
+
+TWO_VIEWS = np.concatenate([np.arange(600.0, 1400.0, 60.0), np.arange(1950.0, 2451.0, 10.0)])
+
+
+def many_kinds(wavelength_nm: np.ndarray, pixels: int, seed: int, ppm_m: torch.Tensor) -> torch.Tensor:
+    """Ground of three kinds that differ near 2300 nm and show it below 1400 nm only."""
+    g = torch.Generator().manual_seed(seed)
+    nm = torch.as_tensor(wavelength_nm)
+    kind = torch.randint(3, (pixels, 1), generator=g).double() - 1.0
+    own = 0.1 * torch.randn(pixels, 1, generator=g, dtype=torch.float64)
+    seen = torch.where(nm < 1400.0, 0.3 * kind, 0.0) + 0.1 * kind * torch.exp(-(((nm - 2320.0) / 60.0) ** 2))
+    clean = (
+        5.0 * (1.0 + own * (nm - 2000.0) / 1000.0 + seen) * band_optics(wavelength_nm).transmittance(ppm_m)
+    )
+    spread = (0.005 * torch.randn(clean.shape, generator=g, dtype=torch.float64)) * clean
+    return clean + spread
+
+
+def band_optics(wavelength_nm: np.ndarray) -> PlumeOptics:
+    curves = TABLE.band_transmittance(Bands.of(wavelength_nm, np.full(len(wavelength_nm), 11.0)))
+    return PlumeOptics(curves, air_mass_factor(30.0), torch.as_tensor(wavelength_nm), 4e4)
+
+
+def test_visible_bands_help_where_they_tell_kinds_of_ground_apart(tmp_path):
+    truth = torch.rand(600, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 4e4
+    settings = MethaneSettings(components=3, rounds=2, nodes=32, max_ppm_m=4e4)
+    errors = []
+    for wavelength in (TWO_VIEWS, TWO_VIEWS[TWO_VIEWS > 1400.0]):
+        free = many_kinds(wavelength, 1500, 0, torch.zeros(1500, dtype=torch.float64))
+        fitted = MethaneP3VAE.fit(free, band_optics(wavelength), settings=settings)
+        test = many_kinds(wavelength, 600, 2, truth)
+        errors.append((fitted.invert(test).ppm_m - truth).abs().mean().item())
+        write_model_file(tmp_path / "m.p3vae", fitted.to_file())
+        stored = read_model_file(tmp_path / "m.p3vae", kind="methane")
+        again = MethaneP3VAE.from_file(stored, band_optics(wavelength)).invert(test)
+        assert again.ppm_m.numpy() == pytest.approx(fitted.invert(test).ppm_m.numpy(), rel=1e-3, abs=1.0)
+    assert errors[0] < 0.7 * errors[1]
+
+
+def test_progress_counts_all_views_to_the_end():
+    told: list[tuple[int, int]] = []
+    free = many_kinds(TWO_VIEWS, 900, 0, torch.zeros(900, dtype=torch.float64))
+    settings = MethaneSettings(components=2, rounds=1, nodes=16, max_ppm_m=4e4)
+    MethaneP3VAE.fit(
+        free, band_optics(TWO_VIEWS), settings=settings, progress=lambda done, all_: told.append((done, all_))
+    )
+    assert [done for done, _ in told] == list(range(1, told[-1][1] + 1))
+    assert len({total for _, total in told}) == 1
 
 
 def test_the_smile_matters_and_is_corrected():
