@@ -36,7 +36,6 @@ class ExactBrain:
     methods: tuple[Method, ...] = ("posterior", "classifier")
     gives_irradiance: bool = True
     gives_misfit: bool = True
-    gains_by_threads: bool = False
     _solvers: dict[bytes, PosteriorSolver] = field(default_factory=dict, repr=False)
 
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:

@@ -72,10 +72,6 @@ class Brain(Protocol):
     def gives_misfit(self) -> bool:
         """Whether it can tell spectra that it does not know."""
 
-    @property
-    def gains_by_threads(self) -> bool:
-        """Whether several threads judge faster than one: many small operations queue for the interpreter."""
-
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Classes and light of spectra (pixels, bands) under the irradiance of their scene."""
 

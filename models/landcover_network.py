@@ -37,7 +37,6 @@ class StoredNetwork(nn.Module):
     methods: tuple[Method, ...] = ("classifier",)
     gives_irradiance = False
     gives_misfit = False
-    gains_by_threads = True
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()

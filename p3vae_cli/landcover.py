@@ -164,10 +164,10 @@ class _Predictor:
 
 
 def _workers(model: LandCoverModel) -> int:
-    """As many as a CPU has cores, if that helps; a GPU is fed by one."""
+    """As many as a CPU has cores; a GPU is fed by one."""
     import torch
 
-    return torch.get_num_threads() if model.device == "cpu" and model.brain.gains_by_threads else 1
+    return torch.get_num_threads() if model.device == "cpu" else 1
 
 
 def _light_maps(prediction: Prediction, tile: SpectraTile) -> dict[str, Array]:

@@ -40,7 +40,6 @@ class RandomForest:
     methods: tuple[Method, ...] = ("classifier",)
     gives_irradiance: bool = False
     gives_misfit: bool = False
-    gains_by_threads: bool = True
 
     @classmethod
     def grown(cls, data: TrainingSet, classes: int, seed: int) -> Self:
