@@ -73,14 +73,11 @@ class _ClearDensity:
     mean: Tensor
     """(components, q)"""
 
-    def distance(self, level: int, centred: Tensor) -> Tensor:
-        """Squared Mahalanobis distance (components, pixels) of centred codes (components, pixels, q)."""
-        return torch.bmm(centred, self.whitening[level].transpose(1, 2)).square().sum(2)
-
-    def __call__(self, level: int, clear: Tensor) -> Tensor:
-        """ln p up to a constant, (pixels,)."""
-        distance = self.distance(level, clear - self.mean[:, None])
-        return torch.logsumexp(self.constant[level][:, None] - 0.5 * distance, 0)
+    def of_components(self, level: int, clear: Tensor) -> Tensor:
+        """ln p of codes (pixels, q) and each component up to a constant, (components, pixels)."""
+        centred = clear - self.mean[:, None]
+        distance = torch.bmm(centred, self.whitening[level].transpose(1, 2)).square().sum(2)
+        return self.constant[level][:, None] - 0.5 * distance
 
 
 def _clear_density(mixture: Background, noise: Tensor) -> _ClearDensity:
@@ -131,7 +128,7 @@ class GridPosterior:
         total = torch.einsum("nbr,lkbc,ncs->lknrs", seen, rest, seen)
         total += torch.einsum("br,lknb,bs->lknrs", self.projection, self.noise, self.projection)
         whitening, logdet = _whitening(total)
-        self.constant = self.clear_densities[0].constant[..., None] - logdet.float()
+        self.half_log_det = logdet.float()
         # ln p is -|[a, c - mu, 1] M|²/2, with one matrix M per level, component and node
         predicted = torch.cat([gain, mean_absorbing[:, None].expand(len(levels), -1, -1, -1)], 2)
         from_clear = -torch.einsum("lkqb,nbr,lknsr->lkqns", predicted, seen, whitening)
@@ -146,52 +143,56 @@ class GridPosterior:
     def log_likelihood(self, spectra: Spectra) -> Tensor:
         """ln p(x, k | z), (pixels, components, nodes), float32 relative to each pixel's maximum."""
         out = torch.full((len(spectra), self.background.components, len(self.transmittance)), -torch.inf)
-        for part, k, rows, values in self._pieces(spectra):
-            out[part[rows], k] = values
+        for part, level in self._parts(spectra):
+            for k, rows, values in self._of_components(level, spectra.at(part))[0]:
+                out[part[rows], k] = values
         return out - out.amax((1, 2), keepdim=True)
 
-    def log_evidence(self, spectra: Spectra) -> Tensor:
-        """ln p(x | z) with the components summed, (pixels, nodes), float32 up to a constant per pixel."""
+    def judge(self, spectra: Spectra) -> tuple[Tensor, Tensor]:
+        """The evidence of each concentration, and how new the ground is; float32.
+
+        ln p(x | z) with the components summed, (pixels, nodes), up to a constant per pixel; and ln of how
+        much likelier a pixel's clear code is in the scene than without plumes, (pixels,).
+        """
         out = torch.full((len(spectra), len(self.transmittance)), -torch.inf)
-        for part, _, rows, values in self._pieces(spectra):
-            pixels = part[rows]
-            out[pixels] = torch.logaddexp(out[pixels], values)
-        return out - out.amax(1, keepdim=True)
+        novelty = torch.zeros(len(spectra))
+        for part, level in self._parts(spectra):
+            found, log_clear = self._of_components(level, spectra.at(part))
+            for _, rows, values in found:
+                pixels = part[rows]
+                out[pixels] = torch.logaddexp(out[pixels], values)
+            if self.background.plume_free is not None:
+                without = self.clear_densities[1].of_components(level, spectra.clear[part].float())
+                novelty[part] = log_clear.logsumexp(0) - without.logsumexp(0)
+        return out - out.amax(1, keepdim=True), novelty
 
-    def novelty(self, spectra: Spectra) -> Tensor:
-        """ln of how much likelier a pixel's clear code is in the scene than without plumes, (pixels,)."""
-        out = torch.zeros(len(spectra))
-        if self.background.plume_free is None:
-            return out
-        for level, rows in _groups(self.level_of(spectra.brightness)):
-            clear = spectra.clear[rows].float()
-            scene, plume_free = (density(level, clear) for density in self.clear_densities)
-            out[rows] = scene - plume_free
-        return out
-
-    def _pieces(self, spectra: Spectra) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
-        """(pixels of a chunk, component, rows of the chunk, ln p(x, k | z) of these rows on the nodes)."""
+    def _parts(self, spectra: Spectra) -> Iterator[tuple[Tensor, int]]:
+        """Pixels of one brightness, a few at a time, and its level."""
         for level, rows in _groups(self.level_of(spectra.brightness)):
             for part in torch.split(rows, CHUNK):
-                for k, used, values in self._at_level(level, spectra.at(part)):
-                    yield part, k, used, values
+                yield part, level
 
-    def _at_level(self, level: int, spectra: Spectra) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def _of_components(
+        self, level: int, spectra: Spectra
+    ) -> tuple[Iterator[tuple[int, Tensor, Tensor]], Tensor]:
+        """(component, rows, ln p(x, k | z) of these on the nodes) where likely, and ln p(clear code, k)."""
+        clear, density = spectra.clear.float(), self.clear_densities[0]
+        log_clear = density.of_components(level, clear)
+        return self._likely(level, spectra, clear, log_clear), log_clear
+
+    def _likely(
+        self, level: int, spectra: Spectra, clear: Tensor, log_clear: Tensor
+    ) -> Iterator[tuple[int, Tensor, Tensor]]:
         absorbing = (spectra.absorbing @ self.projection.to(spectra.absorbing.dtype)).float()
-        density = self.clear_densities[0]
-        centred = spectra.clear.float() - density.mean[:, None]
-        distance = density.distance(level, centred)
-        log_clear = density.constant[level][:, None] - 0.5 * distance
         likely = log_clear > log_clear.amax(0) - NEGLIGIBLE_LOG_SHARE
-        one = torch.ones(len(absorbing), 1)
-        for k in range(len(distance)):
+        for k, mean in enumerate(self.clear_densities[0].mean):
             rows = torch.where(likely[k])[0]
             if len(rows) == 0:
                 continue
-            seen = torch.cat([absorbing, centred[k], one], 1)[rows]
+            seen = torch.cat([absorbing[rows], clear[rows] - mean, torch.ones(len(rows), 1)], 1)
             whitened = (seen @ self.misfit_table[level, k]).view(len(rows), len(self.transmittance), -1)
             misfit = torch.linalg.vecdot(whitened, whitened)
-            yield k, rows, self.constant[level, k] - 0.5 * (distance[k, rows][:, None] + misfit)
+            yield k, rows, log_clear[k, rows][:, None] - self.half_log_det[level, k] - 0.5 * misfit
 
     def expectation(
         self, spectra: Spectra, generator: torch.Generator, share: Tensor | None = None

@@ -79,9 +79,8 @@ class View:
         return cls(features.to(torch.float32), background, levels, posteriors)
 
     def judge(self, radiance: Tensor, group: int) -> tuple[Tensor, Tensor]:
-        """ln p(x | z) (pixels, nodes) up to a constant per pixel, and `GridPosterior.novelty` (pixels,)."""
-        spectra, posterior = self.features(radiance), self.posteriors[group]
-        return posterior.log_evidence(spectra), posterior.novelty(spectra)
+        """What `GridPosterior.judge` says of radiance (pixels, bands)."""
+        return self.posteriors[group].judge(self.features(radiance))
 
     def tensors(self) -> dict[str, Tensor]:
         """All but the posteriors, which belong to a scene's optics."""
