@@ -21,7 +21,7 @@ from p3vae.models.methane_types import MethaneEstimate, MethaneSettings, PlumeOp
 from p3vae.models.methane_view import View, choose_features, learn
 
 KIND = "methane"
-INVERT_CHUNK = 8192
+INVERT_CHUNK = 32768
 KNOWN_GROUND, NEW_GROUND = 1.1, 2.5
 """Temperature of the posterior on ground known from plume-free pixels, and what is added on ground that was
 mostly seen under plumes, whose background is less certain than its covariances say; less is added the more

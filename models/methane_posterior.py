@@ -28,7 +28,7 @@ LEARNING_LEVELS, LEVELS = 6, 10
 """Brightness values with noise tables of their own; for learning, a few will do."""
 DARKER = (1 / 18, 1 / 6, 1 / 2)
 """Further levels, over the lowest of ground learned from: other pixels may lie in deep shadow."""
-CHUNK = 512
+CHUNK = 2048
 SIGNAL_FLOOR = 10.0
 """Directions of the absorbing bands in which the variance of the signal is less than this many times that of
 the noise, on the brightest ground, are left out: the results stay, the time is halved."""
