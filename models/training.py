@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
@@ -86,8 +87,6 @@ def train(
     which is what makes a resumed run equal to an uninterrupted one. `weight_decay` maps the first part of
     parameter names to an L2 penalty.
     """
-    # Moments of weights that no longer learn fall below the normal numbers, where a CPU is many times slower.
-    torch.set_flush_denormal(True)
     kind = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[how.method]
     optimiser = kind(_parameter_groups(model, weight_decay or {}), foreach=True)
     best: dict[str, Tensor] = {}
@@ -97,7 +96,7 @@ def train(
     for epoch in range(first, how.epochs):
         model.train()
         generator = torch.Generator().manual_seed(_mixed_seed(seed, epoch))
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), _without_denormals():
             torch.manual_seed(_mixed_seed(seed, epoch) + 1)
             losses, step = _one_epoch(model, optimiser, list(batches(epoch, generator)), loss, how, step)
             model.eval()
@@ -111,6 +110,19 @@ def train(
     if best:
         model.load_state_dict(best)
     model.eval()
+
+
+@contextmanager
+def _without_denormals() -> Iterator[None]:
+    """Moments of weights that no longer learn fall below normal numbers, where a CPU is many times slower.
+
+    This is a state of the thread, so it must not outlast the training.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def _one_epoch(

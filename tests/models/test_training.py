@@ -53,3 +53,16 @@ def test_a_loss_that_is_no_number_stops_the_run():
             Optimisation(1),
             seed=0,
         )
+
+
+def test_training_leaves_the_arithmetic_as_it_was():
+    line, smallest = nn.Linear(1, 1), torch.tensor(1e-40)
+    during = []
+
+    def loss(batch):
+        during.append((smallest * 0.5).item())
+        return {"total": line(batch).square().mean()}
+
+    train(line, lambda _, __: [torch.ones(1, 1)], loss, Optimisation(1), seed=0)
+    assert during == [0.0]
+    assert (smallest * 0.5).item() > 0.0
