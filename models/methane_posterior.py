@@ -144,7 +144,8 @@ class GridPosterior:
         """ln p(x, k | z), (pixels, components, nodes), float32 relative to each pixel's maximum."""
         out = torch.full((len(spectra), self.background.components, len(self.transmittance)), -torch.inf)
         for part, level in self._parts(spectra):
-            for k, rows, values in self._of_components(level, spectra.at(part))[0]:
+            mine = spectra.at(part)
+            for k, rows, values in self._likely(level, mine, self._log_clear(level, mine)):
                 out[part[rows], k] = values
         return out - out.amax((1, 2), keepdim=True)
 
@@ -157,12 +158,13 @@ class GridPosterior:
         out = torch.full((len(spectra), len(self.transmittance)), -torch.inf)
         novelty = torch.zeros(len(spectra))
         for part, level in self._parts(spectra):
-            found, log_clear = self._of_components(level, spectra.at(part))
-            for _, rows, values in found:
+            mine = spectra.at(part)
+            log_clear = self._log_clear(level, mine)
+            for _, rows, values in self._likely(level, mine, log_clear):
                 pixels = part[rows]
                 out[pixels] = torch.logaddexp(out[pixels], values)
             if self.background.plume_free is not None:
-                without = self.clear_densities[1].of_components(level, spectra.clear[part].float())
+                without = self.clear_densities[1].of_components(level, mine.clear.float())
                 novelty[part] = log_clear.logsumexp(0) - without.logsumexp(0)
         return out - out.amax(1, keepdim=True), novelty
 
@@ -172,17 +174,15 @@ class GridPosterior:
             for part in torch.split(rows, CHUNK):
                 yield part, level
 
-    def _of_components(
-        self, level: int, spectra: Spectra
-    ) -> tuple[Iterator[tuple[int, Tensor, Tensor]], Tensor]:
-        """(component, rows, ln p(x, k | z) of these on the nodes) where likely, and ln p(clear code, k)."""
-        clear, density = spectra.clear.float(), self.clear_densities[0]
-        log_clear = density.of_components(level, clear)
-        return self._likely(level, spectra, clear, log_clear), log_clear
+    def _log_clear(self, level: int, spectra: Spectra) -> Tensor:
+        """ln p(clear code, k), (components, pixels)."""
+        return self.clear_densities[0].of_components(level, spectra.clear.float())
 
     def _likely(
-        self, level: int, spectra: Spectra, clear: Tensor, log_clear: Tensor
+        self, level: int, spectra: Spectra, log_clear: Tensor
     ) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """(component, rows that may belong to it, ln p(x, k | z) of these on the nodes)."""
+        clear = spectra.clear.float()
         absorbing = (spectra.absorbing @ self.projection.to(spectra.absorbing.dtype)).float()
         likely = log_clear > log_clear.amax(0) - NEGLIGIBLE_LOG_SHARE
         for k, mean in enumerate(self.clear_densities[0].mean):

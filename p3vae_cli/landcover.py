@@ -116,7 +116,7 @@ class _Predictor:
         self._model, self._options = model, options
         self._adapter = fit_bands(scene, model.bands, model_name)
         self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
-        self._workers = _workers(model)
+        self._workers = _workers(model.device)
         self._cores = _one_thread_per_core(self._workers)
 
     @property
@@ -163,11 +163,11 @@ class _Predictor:
         return replace(found, **{k: v[valid] for k, v in vars(found).items() if v is not None})
 
 
-def _workers(model: LandCoverModel) -> int:
+def _workers(device: str) -> int:
     """As many as a CPU has cores; a GPU is fed by one."""
     import torch
 
-    return torch.get_num_threads() if model.device == "cpu" else 1
+    return torch.get_num_threads() if device == "cpu" else 1
 
 
 def _light_maps(prediction: Prediction, tile: SpectraTile) -> dict[str, Array]:
