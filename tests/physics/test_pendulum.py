@@ -52,7 +52,8 @@ def test_small_damped_swings_have_a_closed_form(omega: float, xi: float) -> None
     frequency = np.sqrt(omega**2 - xi**2 / 4)
     turning = np.cos(frequency * time) + xi / (2 * frequency) * np.sin(frequency * time)
     expected = start * np.exp(-xi * time / 2) * turning
-    assert np.abs(released(omega, xi, start, 50) - expected).max() < 1e-3 * start
+    late = 50 * (omega * 0.05) ** 5 / 120  # the phase error of RK4: this much in every step
+    assert np.abs(released(omega, xi, start, 50) - expected).max() < (1e-3 + late) * start
 
 
 def test_large_swings_take_the_elliptic_period() -> None:
