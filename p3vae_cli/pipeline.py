@@ -210,6 +210,13 @@ def stop_on_signals(
 
 
 @contextmanager
+def interrupt_on_signals() -> Iterator[None]:
+    """Make SIGTERM a KeyboardInterrupt too, where Ctrl-C may strike anywhere."""
+    with _handlers(signal.default_int_handler):
+        yield
+
+
+@contextmanager
 def hold_signals() -> Iterator[None]:
     """Keep Ctrl-C and SIGTERM waiting while files are moved into place, then deliver them."""
     held: list[int] = []

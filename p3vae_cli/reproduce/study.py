@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 from p3vae.cli.console import StepProgress, note, stderr
 from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
+from p3vae.cli.pipeline import interrupt_on_signals
 from p3vae.cli.reproduce import report
 from p3vae.cli.reproduce.tables import NAMES, Table, table
 from p3vae.cli.reproduce.work import (
@@ -75,7 +77,8 @@ def reproduce(request: Request) -> list[Path]:
         raise ProductError(f"cannot be made a folder ({error.strerror})", path=request.runs) from error
     failures: list[Failure] = []
     try:
-        _run(missing, request, failures)
+        with interrupt_on_signals():
+            _run(missing, request, failures)
     except KeyboardInterrupt as stop:
         for t in tables:
             _publish(t, works[t.name], request)
@@ -150,12 +153,22 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
     if jobs == 1 or len(works) < 2:
         yield from ((work, _tried(work)) for work in works)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(works)), multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        min(jobs, len(works)),
+        multiprocessing.get_context("spawn"),
+        # Ctrl-C reaches every process of a terminal; only this one is to say what that means.
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
     waiting: dict[Future[Outcome | Exception], Work] = {pool.submit(_tried, work): work for work in works}
     try:
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
+    except KeyboardInterrupt:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

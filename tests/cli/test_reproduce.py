@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +169,30 @@ def test_an_interrupted_call_shows_what_is_there(tmp_path: Path, monkeypatch: py
     assert "the same command goes on" in done.stderr
     assert "1,234" in done.stdout and "mag1c" not in done.stdout
     assert len(list((tmp_path / "runs").glob("*.json"))) == 2
+
+
+def children(process: int) -> list[int]:
+    """Processes that a process has started, and theirs."""
+    own = [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return own + [grandchild for child in own for grandchild in children(child)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_stopped_call_leaves_no_run_going_on(tmp_path: Path, number: signal.Signals) -> None:
+    program = Path(sys.executable).with_name("p3vae")
+    command = [program, "reproduce", "pendulum", "-j", "2", "-o", tmp_path, "--model", "p3vae"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while len(started := children(process.pid)) < 3:  # two runs, and Python's tracker of resources
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        told, said = process.communicate(timeout=60)
+    assert (process.returncode, told) == (1, "")
+    assert said.strip() == "Error: interrupted; finished runs are kept (the same command goes on)"
+    deadline = time.monotonic() + 20
+    while alive := [child for child in started if Path(f"/proc/{child}").exists()]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.05)
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
