@@ -16,7 +16,7 @@ class MethaneSettings:
 
     components: int = 6
     """Kinds of ground, as the short-wave infrared tells them apart."""
-    rounds: int = 12
+    rounds: int = 24
     """Rounds of expectation-maximisation."""
     nodes: int = 40
     min_ppm_m: float = 0.0
