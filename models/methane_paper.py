@@ -3,12 +3,13 @@
 Radiance is scaled to [0, 1] per band; z_I ~ N(0, I) of 32 dimensions is encoded from the bands without
 absorption, z_E ~ Beta scaled to [0, z_max] from the absorbing bands and z_I; f_E is Beer-Lambert with one
 coefficient per band. Plume-free pixels train everything with z_E = 0; pixels under a plume train the encoders
-only (the decoder is frozen for them). Estimates are the mean and spread of the Beta posterior.
+only (the decoder is frozen for them). Estimates are the mean and spread of the Beta posterior. Concentrations
+start near one instead of anywhere; published runs left that to chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 from torch.distributions import Beta, Normal, kl_divergence
 
 from p3vae.models.methane_types import MethaneEstimate, PlumeOptics
+from p3vae.models.networks import dense, frozen_call
+from p3vae.models.training import Optimisation, train
 
 Z_I_SIZE = 32
 HIDDEN = 256
@@ -50,9 +53,11 @@ class PaperMethaneVAE(nn.Module):
         self.register_buffer("depth_per_ppm_m", optics.slope.float())
         self.register_buffer("absorbing", optics.absorbing)
         absorbing, clear = int(optics.absorbing.sum()), int((~optics.absorbing).sum())
-        self.encode_ground = _network(clear, 2 * Z_I_SIZE)
-        self.encode_plume = _network(absorbing + Z_I_SIZE, 2)
-        self.decode_ground = _network(Z_I_SIZE, absorbing + clear)
+        self.encode_ground = dense(clear, HIDDEN, HIDDEN, 2 * Z_I_SIZE)
+        self.encode_plume = dense(absorbing + Z_I_SIZE, HIDDEN, HIDDEN, 2)
+        self.decode_ground = dense(Z_I_SIZE, HIDDEN, HIDDEN, absorbing + clear)
+        # A relu that begins as zero for every spectrum never learns: published runs with such a start failed.
+        nn.init.constant_(self.encode_plume[-1].bias, 1.0)  # type: ignore[arg-type]
 
     def ground(self, scaled: Tensor) -> Normal:
         """q(z_I | x)."""
@@ -65,10 +70,31 @@ class PaperMethaneVAE(nn.Module):
         a, b = (CONCENTRATION_FLOOR + torch.relu(heads)).unbind(1)
         return Beta(a, b)
 
-    def decode(self, z_i: Tensor, ppm_m: Tensor) -> Tensor:
-        """f_E(f_I(z_I), z_E), scaled radiance (pixels, bands); Beer-Lambert acts before the scaling."""
-        ground = self.low + self.span * torch.sigmoid(self.decode_ground(z_i))
+    def decode(self, z_i: Tensor, ppm_m: Tensor, *, frozen: bool = False) -> Tensor:
+        """f_E(f_I(z_I), z_E), scaled radiance (pixels, bands); Beer-Lambert acts before the scaling.
+
+        `frozen` keeps gradients away from the parameters of f_I while letting them through to z_I.
+        """
+        logits = frozen_call(self.decode_ground, z_i) if frozen else self.decode_ground(z_i)
+        ground = self.low + self.span * torch.sigmoid(logits)
         return (ground * torch.exp(-ppm_m[:, None] * self.depth_per_ppm_m) - self.low) / self.span
+
+    def plume_free_loss(self, x: Tensor, kl_weight: float) -> Tensor:
+        """-ELBO of ln p(x, z_E = 0)."""
+        ground = self.ground(x)
+        reconstructed = self.decode(ground.rsample(), torch.zeros_like(x[:, 0]))
+        return _misfit(x, reconstructed) + kl_weight * kl_divergence(ground, _standard(x)).sum(1).mean()
+
+    def under_plume_loss(self, x: Tensor, kl_weight: float) -> Tensor:
+        """-ELBO of ln p(x), stopped at the parameters of f_I."""
+        ground = self.ground(x)
+        z_i = ground.rsample()
+        plume = self.plume(x, z_i)
+        share = plume.rsample().clamp(1e-6, 1.0 - 1e-6)
+        reconstructed = self.decode(z_i, share * self.max_ppm_m, frozen=True)
+        flat = Beta(torch.ones_like(x[0, 0]), torch.ones_like(x[0, 0]))
+        kl = kl_divergence(ground, _standard(x)).sum(1).mean() + kl_divergence(plume, flat).mean()
+        return _misfit(x, reconstructed) + kl_weight * kl
 
     def scale(self, radiance: Tensor) -> Tensor:
         """Radiance to [0, 1] per band."""
@@ -94,49 +120,35 @@ def fit_paper(
 ) -> PaperMethaneVAE:
     """Train on plume-free pixels and on pixels under plumes, both radiance (pixels, bands)."""
     chosen = settings or PaperSettings()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.seed)
         model = PaperMethaneVAE(torch.cat([plume_free, unlabelled]), optics, chosen.max_ppm_m)
-        free, under = model.scale(plume_free), model.scale(unlabelled)
-        optimiser = torch.optim.Adam(model.parameters(), lr=chosen.learning_rate)
-        for epoch in range(chosen.epochs):
-            for rows in torch.split(torch.randperm(len(under)), chosen.batch):
-                labelled = torch.randint(len(free), (chosen.batch,))
-                optimiser.zero_grad()
-                _plume_free_loss(model, free[labelled], chosen.kl_weight).backward()  # type: ignore[no-untyped-call]
-                _step_without_decoder(model, under[rows], chosen.kl_weight)
-                nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-                optimiser.step()
-            progress(epoch + 1, chosen.epochs)
-    return model.eval()
+    free, under = model.scale(plume_free), model.scale(unlabelled)
 
+    def batches(epoch: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in torch.split(torch.randperm(len(under), generator=generator), chosen.batch):
+            yield free[torch.randint(len(free), (chosen.batch,), generator=generator)], under[rows]
 
-def _plume_free_loss(model: PaperMethaneVAE, x: Tensor, kl_weight: float) -> Tensor:
-    """-ELBO of ln p(x, z_E = 0)."""
-    q = model.ground(x)
-    reconstructed = model.decode(q.rsample(), torch.zeros(len(x)))
-    prior = Normal(torch.zeros(()), torch.ones(()))
-    loss: Tensor = ((x - reconstructed) ** 2).mean() + kl_weight * kl_divergence(q, prior).sum(1).mean()
-    return loss
+    def loss(batch: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+        known = model.plume_free_loss(batch[0], chosen.kl_weight)
+        unknown = model.under_plume_loss(batch[1], chosen.kl_weight)
+        return {"total": known + unknown, "plume_free": known, "under_plume": unknown}
 
-
-def _step_without_decoder(model: PaperMethaneVAE, x: Tensor, kl_weight: float) -> None:
-    """Add the gradient of -ELBO of ln p(x), stopped at the parameters of f_I."""
-    before = [None if p.grad is None else p.grad.clone() for p in model.decode_ground.parameters()]
-    q_ground = model.ground(x)
-    z_i = q_ground.rsample()
-    q_plume = model.plume(x, z_i)
-    share = q_plume.rsample().clamp(1e-6, 1.0 - 1e-6)
-    reconstructed = model.decode(z_i, share * model.max_ppm_m)
-    prior = Normal(torch.zeros(()), torch.ones(()))
-    flat = Beta(torch.ones(()), torch.ones(()))
-    kl = kl_divergence(q_ground, prior).sum(1).mean() + kl_divergence(q_plume, flat).mean()
-    (((x - reconstructed) ** 2).mean() + kl_weight * kl).backward()  # type: ignore[no-untyped-call]
-    for parameter, gradient in zip(model.decode_ground.parameters(), before, strict=True):
-        parameter.grad = gradient
-
-
-def _network(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs)
+    rate = chosen.learning_rate
+    train(
+        model,
+        batches,
+        loss,
+        Optimisation(chosen.epochs, rate, lowest_rate=rate, warmup_steps=0, clip_norm=10.0),
+        seed=chosen.seed,
+        on_epoch=lambda done: progress(done.epoch, chosen.epochs),
     )
+    return model
+
+
+def _misfit(x: Tensor, reconstructed: Tensor) -> Tensor:
+    return ((x - reconstructed) ** 2).mean()
+
+
+def _standard(x: Tensor) -> Normal:
+    return Normal(torch.zeros_like(x[0, 0]), torch.ones_like(x[0, 0]))

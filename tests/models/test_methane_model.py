@@ -172,12 +172,33 @@ def test_noise_is_estimated_from_the_scene():
     assert (estimated / noise().variance(level)).median().item() == pytest.approx(1.0, abs=0.25)
 
 
-def test_published_model_stays_within_its_range():
+@pytest.fixture(scope="module")
+def under_plume() -> torch.Tensor:
     truth = torch.rand(600, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4e4
-    settings = PaperSettings(epochs=1, batch=128, max_ppm_m=4e4)
-    found = fit_paper(scene(600, 0), scene(600, 1, truth), optics(), settings).invert(scene(600, 1, truth))
-    assert ((found.ppm_m >= 0) & (found.ppm_m <= 4e4)).all()
-    assert torch.isfinite(found.std).all()
+    return scene(600, 1, truth)
+
+
+def test_published_model_learns_and_stays_within_its_range(under_plume):
+    radiance, losses = under_plume, list[float]()
+    for epochs in (1, 20):
+        settings = PaperSettings(epochs=epochs, batch=128, max_ppm_m=4e4)
+        model = fit_paper(scene(600, 0), radiance, optics(), settings)
+        found = model.invert(radiance)
+        assert ((found.ppm_m >= 0) & (found.ppm_m <= 4e4)).all()
+        assert torch.isfinite(found.std).all()
+        losses.append(model.under_plume_loss(model.scale(radiance), kl_weight=0.0).item())
+    assert losses[1] < 0.5 * losses[0]
+
+
+def test_plumes_teach_the_published_encoders_and_not_its_ground(under_plume):
+    model = fit_paper(scene(600, 0), under_plume, optics(), PaperSettings(epochs=1, batch=128))
+    model.zero_grad()
+    model.under_plume_loss(model.scale(under_plume), kl_weight=1e-4).backward()
+    assert all(weights.grad is None for weights in model.decode_ground.parameters())
+    for encoder in (model.encode_ground, model.encode_plume):
+        assert all(weights.grad.abs().sum() > 0 for weights in encoder.parameters())
+    model.plume_free_loss(model.scale(scene(600, 0)), kl_weight=1e-4).backward()
+    assert all(weights.grad.abs().sum() > 0 for weights in model.decode_ground.parameters())
 
 
 def test_plume_pixels_do_not_enter_the_background():
