@@ -1,4 +1,8 @@
-"""Speed of prediction, 230 bands and 8 classes: the exact posterior against the published sampled one."""
+"""Speed of prediction, 230 bands and 8 classes: the exact posterior against the published sampled one.
+
+The published inference comes twice: as the preset runs it, which decodes each class's latent spectra once for
+all pixels, and plainly, every class of every draw of every pixel through the networks.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,17 @@ import time
 from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from landcover_common import parser, protocol, scores, settings, train_timed, use_threads, write
 from landcover_toulouse import polygons
 
 from p3vae.models.landcover import LandCoverModel, TrainingSet
+from p3vae.models.landcover_brain import light_ratios
+from p3vae.models.landcover_published import PublishedP3VAE
+from p3vae.models.metrics import average_f1
 from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import apparent_reflectance, sky_from_sun
 from p3vae.physics.spectral_response import Bands
 
 BANDS = 230
@@ -46,8 +56,10 @@ def main() -> None:
             "pixels_per_s": pixels_per_second(model, relit[rows], irradiance),
             **scores(model, relit[rows[:5000]], truth[rows[:5000]], irradiance),
         }
-    ratio = result["default"]["pixels_per_s"] / result["paper"]["pixels_per_s"]
-    result["ratio"] = ratio
+    # `model` and `rows` are the preset's now
+    result["plain"] = plainly(model, relit[rows], truth[rows], irradiance)
+    for name in ("paper", "plain"):
+        result[f"ratio_to_{name}"] = result["default"]["pixels_per_s"] / result[name]["pixels_per_s"]
     result["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     write(asked.name or "landcover_speed", result, _table(result))
 
@@ -63,13 +75,59 @@ def pixels_per_second(model: LandCoverModel, spectra: np.ndarray, irradiance: Sp
     return len(spectra) / min(seconds)
 
 
+def plainly(
+    model: LandCoverModel,
+    spectra: np.ndarray,
+    truth: np.ndarray,
+    irradiance: SpectralIrradiance,
+) -> dict[str, Any]:
+    """Speed and F1 of the published inference without any short cut, the best of three."""
+    brain = model.brain
+    assert isinstance(brain, PublishedP3VAE)
+    light = light_ratios(irradiance).float()
+    seconds, found = [], torch.empty(0)
+    for _ in range(3):
+        start = time.perf_counter()
+        found = torch.cat([plain_evidence(brain, x, light) for x in torch.from_numpy(spectra).split(1000)])
+        seconds.append(time.perf_counter() - start)
+    average = average_f1(truth, found.argmax(1).numpy(), brain.classes)
+    return {"pixels_per_s": len(spectra) / min(seconds), "posterior": {"average": average}}
+
+
+@torch.no_grad()
+def plain_evidence(brain: PublishedP3VAE, x: torch.Tensor, light: torch.Tensor) -> torch.Tensor:
+    """log p(x|y), (pixels, classes), from 5 draws; each decodes every class through the networks."""
+    total = []
+    for _ in range(brain.objective.draws):
+        drawn = brain.classifier(x).softmax(1).multinomial(1)[:, 0]
+        q = brain.encode(brain.embed(x), F.one_hot(drawn, brain.classes).float()[:, None])
+        z = q.rsample()
+        sun, mixing = z[:, 0, 0], z[:, 0, 1:]
+        misfits = []
+        for k in range(brain.classes):
+            y = F.one_hot(torch.full((len(x),), k), brain.classes).float()
+            detail = torch.sigmoid(brain.decoder.detail(y)).view(len(x), brain.decoder.mixtures, -1)
+            spectra = torch.sigmoid(brain.decoder.level(y))[:, None] * detail
+            reflectance = (mixing[:, :, None] * spectra).sum(1)
+            seen = apparent_reflectance(reflectance, sun, sky_from_sun(sun), light[0], light[1])
+            misfits.append(brain.misfit(x, seen[:, None])[:, 0])
+        total.append(q.log_ratio(z) - torch.stack(misfits, 1))
+    return torch.stack(total).logsumexp(0)
+
+
 def _table(result: dict[str, Any]) -> str:
     lines = ["| method | pixels/s | F1 on relit spectra (p) |", "|---|---|---|"]
-    for name in ("default", "paper"):
-        entry = result[name]
+    named = {
+        "default": "default",
+        "paper": "paper, as the preset runs it",
+        "plain": "paper, every class of every draw through the networks",
+    }
+    for key, name in named.items():
+        entry = result[key]
         lines.append(f"| {name} | {entry['pixels_per_s']:,.0f} | {entry['posterior']['average']:.3f} |")
     lines.append(
-        f"\nRatio {result['ratio']:.0f}, {result['threads']} threads, {result['bands']} bands, 8 classes."
+        f"\nRatio {result['ratio_to_plain']:.0f} to the plain one, {result['ratio_to_paper']:.0f} to the "
+        f"preset's, {result['threads']} threads, {result['bands']} bands, 8 classes."
     )
     return "\n".join(lines)
 
