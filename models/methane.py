@@ -22,6 +22,8 @@ from p3vae.models.methane_view import View, choose_features, learn
 
 KIND = "methane"
 INVERT_CHUNK = 32768
+SAME_BAND_NM = 1.0
+"""Centres that differ by less [nm] are of the same band."""
 KNOWN_GROUND, NEW_GROUND = 1.1, 2.5
 """Temperature of the posterior on ground known from plume-free pixels, and what is added on ground that was
 mostly seen under plumes, whose background is less certain than its covariances say; less is added the more
@@ -109,17 +111,22 @@ class MethaneP3VAE:
 
     def to_file(self) -> ModelFile:
         """Backgrounds and settings; the optics belong to the scene and are given again on reading."""
-        tensors = {"wavelength_nm": self.optics.wavelength_nm}
+        tensors: dict[str, Tensor] = {}
         for index, view in enumerate(self.views):
             tensors |= {f"{index}.{name}": tensor for name, tensor in view.tensors().items()}
-        return ModelFile(KIND, {"settings": asdict(self.settings), "views": len(self.views)}, tensors)
+        card = {
+            "settings": asdict(self.settings),
+            "views": len(self.views),
+            "wavelength_nm": self.optics.wavelength_nm.tolist(),
+        }
+        return ModelFile(KIND, card, tensors)
 
     @classmethod
     def from_file(cls, file: ModelFile, optics: PlumeOptics) -> MethaneP3VAE:
         """A saved background under the optics of another scene of the same sensor."""
         t = {name: _floating64(tensor) for name, tensor in file.tensors.items()}
-        own = t.pop("wavelength_nm")
-        if own.shape != optics.wavelength_nm.shape or (own - optics.wavelength_nm).abs().max() > 1.0:
+        own = torch.tensor(file.card["wavelength_nm"], dtype=torch.float64)
+        if own.shape != optics.wavelength_nm.shape or (own - optics.wavelength_nm).abs().max() > SAME_BAND_NM:
             raise ValueError("the model was learned on other bands than the scene's")
         settings = MethaneSettings(**file.card["settings"])
         grid = _grid(settings)

@@ -20,8 +20,9 @@ from torch import Tensor
 from p3vae.models.methane_features import Spectra
 
 PRIOR_PIXELS = 30.0
-"""Weight, in pixels, of the pooled covariance in each component's."""
-PRIOR_SHRINK = 0.1
+"""Weight, in pixels, of the prior of each component's covariance."""
+PRIOR_SHARE = 0.1
+"""That prior, as a share of the pooled covariance: ground of one kind varies less than all kinds together."""
 EIGENVALUE_FLOOR = 1e-3
 """Of the noise variance: no direction of the background is known better than this."""
 GMM_FEATURES = 12
@@ -105,10 +106,10 @@ class Moments:
         return Moments(factor * self.count, factor * self.first, factor * self.second)
 
     def background(self, clear_size: int) -> Background:
-        """The mixture that explains these moments best, covariances shrunk towards the pooled one."""
+        """The mixture that explains these moments best, its covariances shrunk (see `PRIOR_SHARE`)."""
         count = self.count.clamp(min=1.0)[:, None, None]
         mean = self.first / count[:, 0]
         covariance = self.second / count - mean[:, :, None] * mean[:, None, :]
         pooled = (count * covariance).sum(0) / count.sum()
-        shrunk = (count * covariance + PRIOR_PIXELS * PRIOR_SHRINK * pooled) / (count + PRIOR_PIXELS)
+        shrunk = (count * covariance + PRIOR_PIXELS * PRIOR_SHARE * pooled) / (count + PRIOR_PIXELS)
         return Background(self.count / self.count.sum(), mean, shrunk, clear_size)

@@ -32,8 +32,14 @@ class NoiseModel:
     @classmethod
     def from_snr(cls, radiance: Tensor, snr: Tensor, shot_share: float = SHOT_SHARE) -> NoiseModel:
         """Noise with signal-to-noise ratio `snr` (bands,) at `radiance` (bands,)."""
-        total = (radiance / snr) ** 2
-        return cls((1.0 - shot_share) * total, shot_share * total / radiance)
+        return cls._of_variance((radiance / snr) ** 2, radiance, shot_share)
+
+    @classmethod
+    def _of_variance(cls, total: Tensor, radiance: Tensor, shot_share: float) -> NoiseModel:
+        """A band without light has no photon noise."""
+        lit = radiance > 0
+        shot = torch.where(lit, shot_share * total / torch.where(lit, radiance, 1.0), 0.0)
+        return cls(total - shot * radiance.clamp(min=0.0), shot)
 
     @classmethod
     def estimate(cls, radiance: Tensor, shot_share: float = SHOT_SHARE) -> NoiseModel:
@@ -51,4 +57,4 @@ class NoiseModel:
         correlation = torch.cov(((x - mean) / scale).T)
         correlation.diagonal().add_(DIAGONAL_JITTER)
         unexplained = scale**2 / torch.linalg.inv(correlation).diagonal() * pixels / (pixels - bands)
-        return cls.from_snr(mean, mean / unexplained.sqrt(), shot_share)
+        return cls._of_variance(unexplained, mean, shot_share)

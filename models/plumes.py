@@ -29,6 +29,8 @@ CANDIDATE_SIGMA = 2.5
 CLEANING_ROUNDS = 3
 REACH_PIXELS = 1.5
 """Standard deviation of the weights around a pixel [pixels]."""
+FEWEST_WINDOWS = 30
+"""Windows without which their scatter would be a guess."""
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
@@ -53,13 +55,14 @@ class Plume:
     label: int
     """Its number in the label image, from 1."""
     pixels: int
-    area_m2: float
     peak_ppm_m: float
     mean_ppm_m: float
-    ime_kg: float
-    ime_std_kg: float
+    area_m2: float | None
+    """This and what follows from it: None where the size of a pixel is unknown."""
+    ime_kg: float | None
+    ime_std_kg: float | None
     emission: EmissionRate | None
-    """Q, when the wind is known."""
+    """Q, when the wind is known too."""
 
 
 def plume_free(radiance: Tensor, optics: PlumeOptics, detector_column: Tensor | None = None) -> Tensor:
@@ -101,29 +104,46 @@ def label_plumes(
 
 def count_false_alarms(
     ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rule: PlumeRule | None = None
-) -> int:
-    """Plumes that the same rule finds in the sign-flipped map, where there can be none."""
+) -> int | None:
+    """Plumes that the same rule finds in the sign-flipped map, where there can be none.
+
+    None for a map without negative values: flipped, it says nothing.
+    """
+    if not (ppm_m[valid] < 0).any():
+        return None
     return int(label_plumes(-ppm_m, std, valid, rule).max(initial=0))
 
 
 def list_plumes(
     ppm_m: FloatArray,
     std: FloatArray,
+    valid: BoolArray,
     labels: npt.NDArray[np.int32],
-    pixel_area_m2: float,
+    pixel_area_m2: float | None,
     *,
     wind_m_s: float | None = None,
     wind_std_m_s: float | None = None,
     effective_wind: EffectiveWind = DEFAULT_EFFECTIVE_WIND,
 ) -> list[Plume]:
-    """Area, peak, mean, mass and, with a 10 m wind [m s-1], the emission rate of every labelled plume."""
+    """Peak, mean, area, mass and, with a 10 m wind [m s-1], the emission rate of every labelled plume.
+
+    Errors of neighbours are not independent: they share their ground. By how much that widens the error of
+    a sum is seen on the plume-free ground around.
+    """
     plumes = []
+    ground = valid & (labels == 0)
     for label in range(1, int(labels.max(initial=0)) + 1):
         inside = labels == label
-        values = ppm_m[inside]
-        area = float(inside.sum() * pixel_area_m2)
+        values, pixels = ppm_m[inside], int(inside.sum())
+        seen = label, pixels, float(values.max()), float(values.mean())
+        if pixel_area_m2 is None:
+            plumes.append(Plume(*seen, None, None, None, None))
+            continue
+        area = pixels * pixel_area_m2
         mass = integrated_mass_enhancement(values, pixel_area_m2)
-        spread = integrated_mass_enhancement(np.sqrt((std[inside] ** 2).sum(keepdims=True)), pixel_area_m2)
+        alone = np.sqrt((std[inside] ** 2).sum(keepdims=True))
+        shared = _excess_scatter(ppm_m, std, ground, pixels)
+        spread = shared * integrated_mass_enhancement(alone, pixel_area_m2)
         rate = None
         if wind_m_s is not None:
             rate = emission_rate(
@@ -134,12 +154,30 @@ def list_plumes(
                 wind_std_m_s=wind_std_m_s,
                 effective_wind=effective_wind,
             )
-        plumes.append(
-            Plume(
-                label, int(inside.sum()), area, float(values.max()), float(values.mean()), mass, spread, rate
-            )
-        )
+        plumes.append(Plume(*seen, area, mass, spread, rate))
     return plumes
+
+
+def _excess_scatter(ppm_m: FloatArray, std: FloatArray, ground: BoolArray, pixels: int) -> float:
+    """How many times more sums over square windows scatter than independent errors would, at least 1.
+
+    The windows are of as many pixels as asked, or of fewer where the ground has no room for enough of them.
+    """
+    side = int(np.sqrt(min(pixels, ground.sum() / FEWEST_WINDOWS)))
+    if side < 2:
+        return 1.0
+    rows, cols = (length // side for length in ground.shape)
+
+    def sums(values: FloatArray | BoolArray) -> npt.NDArray[np.float64]:
+        cut = values[: rows * side, : cols * side].astype(np.float64)
+        return np.asarray(cut.reshape(rows, side, cols, side).sum((1, 3)).ravel())
+
+    full = sums(ground) > 0.5 * side**2
+    if not full.any():
+        return 1.0
+    total = sums(np.where(ground, ppm_m - np.median(ppm_m[ground]), 0.0))[full]
+    alone = np.sqrt(sums(np.where(ground, std, 0.0) ** 2)[full])
+    return max(1.0, float(MAD_TO_STD * np.median(np.abs(total / alone))))
 
 
 def _in_scatter(values: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:

@@ -18,6 +18,7 @@ from p3vae.cli.errors import BandMismatchError, ModelFileError, SceneError, Usag
 from p3vae.cli.mapping import Plan
 from p3vae.cli.model_files import model_errors, require_quantity
 from p3vae.cli.products.make import Findings, RunSummary
+from p3vae.cli.products.manifest import sha256
 from p3vae.cli.products.plumes import PlumeOptions, write_plumes
 from p3vae.cli.products.rasters import MapSpec, class_map
 from p3vae.cli.products.styles import Categories, Category, Ramp
@@ -40,6 +41,7 @@ Array = npt.NDArray[Any]
 Method = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
 
 NODATA = -9999.0
+USUAL_MAX_PPM_M = 50_000.0
 LARGEST_ZENITH_DEG = 85.0
 MOST_DARK = 0.01
 """Share of pixels without signal above which a band is left out."""
@@ -52,6 +54,8 @@ COLUMN_GROUPS = 32
 """Neighbouring detector columns whose band centres are averaged: a smile is smooth."""
 BACKGROUND_PIXELS = 40_000
 """Pixels of the scene from which the background is learned."""
+ROOM_BELOW_ZERO_PPM_M = 5000.0
+"""Several standard deviations of a usual pixel [ppm m]."""
 FEWEST_UNDER_PLUME = 200
 """With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
 
@@ -67,9 +71,15 @@ class MethaneOptions:
     save_model: Path | None = None
     absorption: Path | None = None
     absorption_scale: float = 1.0
-    max_ppm_m: float = 50_000.0
+    max_ppm_m: float | None = None
+    """None: `USUAL_MAX_PPM_M`, or that of the model."""
     seed: int = 0
     plumes: PlumeOptions = field(default_factory=PlumeOptions)
+
+    @property
+    def largest_ppm_m(self) -> float:
+        """Largest enhancement that a background is learned for."""
+        return USUAL_MAX_PPM_M if self.max_ppm_m is None else self.max_ppm_m
 
 
 class Inverter(Protocol):
@@ -139,21 +149,24 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
         "method": options.method if options.preset == "default" else "paper",
         "air_mass_factor": view.optics.air_mass_factor,
         "sun_zenith_deg": view.sun_zenith_deg,
+        "view_zenith_deg": view.view_zenith_deg,
         "absorption": str(options.absorption or MethaneAbsorption.load().source),
         "absorption_scale": options.absorption_scale,
-        "max_ppm_m": options.max_ppm_m,
+        "max_ppm_m": method.settings.max_ppm_m if isinstance(method, MethaneP3VAE) else options.largest_ppm_m,
         "smile": view.optics.detector_columns is not None,
     }
 
     def after(summary: RunSummary) -> Findings:
-        dead = np.flatnonzero(view.dead)
-        told = (
-            [f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}"] if len(dead) else []
-        )
+        dead, told = np.flatnonzero(view.dead), list[str]()
+        if view.view_zenith_deg is None:
+            told.append("the view zenith is unknown and taken as 0 (--view-zenith DEG)")
+        if len(dead):
+            told.append(f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}")
         found = write_plumes(summary, scene, options.plumes)
         return replace(found, lines=[*told, *found.lines])
 
-    return Plan(maps, _SPECS, settings=settings, after=after)
+    digest = None if options.model is None else sha256(options.model)
+    return Plan(maps, _SPECS, digest, settings, after=after)
 
 
 def _require_sense(options: MethaneOptions) -> None:
@@ -166,6 +179,14 @@ def _require_sense(options: MethaneOptions) -> None:
             raise UsageError(
                 f"{name} is for the default p3VAE only", remedy="leave --method and --preset out"
             )
+    learning = {
+        "--max-ppm-m": options.max_ppm_m,
+        "--plume-mask": options.plume_mask,
+        "--save-model": options.save_model,
+    }
+    for name, given in learning.items():
+        if given is not None and options.model is not None:
+            raise UsageError(f"{name} is for learning, and --model has learned", remedy=f"leave {name} out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,14 +199,17 @@ class _View:
     nominal: npt.NDArray[np.float64]
     """Their centres [nm]."""
     sun_zenith_deg: float
+    view_zenith_deg: float | None
+    """None: unknown, taken as straight down."""
     dead: npt.NDArray[np.bool_]
     """Detector columns (columns,) without a working element in every band."""
 
     @classmethod
     def of(cls, scene: Scene, drawn: DrawnPixels, options: MethaneOptions) -> _View:
-        zenith = _sun_zenith(scene)
+        zenith, view_zenith = _sun_zenith(scene), _view_zenith(scene)
         seen = scene.bands.good & outside(scene.bands.wavelength_nm, WATER_VAPOUR_NM)
-        dead = _dead_columns(drawn, seen, scene.grid.width)
+        dead, stuck = _dead_columns(drawn, seen, scene.grid.width)
+        seen &= ~stuck
         dark = (drawn.spectra[~dead[drawn.col]] <= 0).mean(axis=0) if not dead.all() else np.ones(len(seen))
         bands = np.flatnonzero(seen & (dark < MOST_DARK))
         if len(bands) == 0:
@@ -200,13 +224,15 @@ class _View:
             curves = _absorption(options).band_transmittance(chosen, centres_nm=centres)
         except ValueError as error:
             raise BandMismatchError(str(error), path=scene.path) from error
-        factor = air_mass_factor(zenith, scene.acquisition.view_zenith_deg or 0.0)
-        optics = PlumeOptics(curves, factor, torch.from_numpy(chosen.wavelength_nm.copy()), options.max_ppm_m)
+        factor = air_mass_factor(zenith, view_zenith or 0.0)
+        optics = PlumeOptics(
+            curves, factor, torch.from_numpy(chosen.wavelength_nm.copy()), options.largest_ppm_m
+        )
         if not optics.absorbing.any():
             raise BandMismatchError(
                 "no band sees methane: bands from 1600 to 2450 nm are needed", path=scene.path
             )
-        return cls(optics, bands, chosen.wavelength_nm, zenith, dead)
+        return cls(optics, bands, chosen.wavelength_nm, zenith, view_zenith, dead)
 
     def groups(self, column: npt.NDArray[np.integer[Any]]) -> torch.Tensor | None:
         """Group of neighbouring detector columns of each image column; None without a smile."""
@@ -217,32 +243,50 @@ class _View:
         return torch.from_numpy(np.searchsorted(edges, column, side="right"))
 
 
-def _dead_columns(drawn: DrawnPixels, seen: npt.NDArray[np.bool_], width: int) -> npt.NDArray[np.bool_]:
-    """Columns (width,) that, in a band lit elsewhere, never have signal or always the same."""
-    dead = np.zeros(width, np.bool_)
+def _dead_columns(
+    drawn: DrawnPixels, seen: npt.NDArray[np.bool_], width: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Columns (width,) that, in a band lit elsewhere, never have signal or always the same.
+
+    And bands (bands,) of which that is true in most columns: there it is the band that is stuck.
+    """
+    dead, stuck = np.zeros(width, np.bool_), np.zeros(len(seen), np.bool_)
     if len(drawn.col) == 0:
-        return dead
-    lit = seen & ((drawn.spectra > 0).mean(axis=0) > LIT)
+        return dead, stuck
+    lit = np.flatnonzero(seen & ((drawn.spectra > 0).mean(axis=0) > LIT))
     order = np.argsort(drawn.col, kind="stable")
     column, start, count = np.unique(drawn.col[order], return_index=True, return_counts=True)
     spectra = drawn.spectra[order][:, lit]
     highest, lowest = (extreme.reduceat(spectra, start, axis=0) for extreme in (np.maximum, np.minimum))
-    broken = (highest <= 0) | (highest == lowest)
-    dead[column] = broken.any(axis=1) & (count >= FEWEST_OF_COLUMN)
-    return dead
+    broken = ((highest <= 0) | (highest == lowest)) & (count >= FEWEST_OF_COLUMN)[:, None]
+    everywhere = broken.mean(axis=0) > 0.5
+    stuck[lit] = everywhere
+    dead[column] = broken[:, ~everywhere].any(axis=1)
+    return dead, stuck
 
 
 def _sun_zenith(scene: Scene) -> float:
     zenith = scene.acquisition.sun_zenith_deg
     if zenith is None:
         raise SceneError("the sun's zenith angle is unknown", path=scene.path, remedy="give --sun-zenith DEG")
-    if zenith > LARGEST_ZENITH_DEG:
-        raise SceneError(
-            f"the sun stands at {zenith:.1f} degrees from the zenith",
-            path=scene.path,
-            remedy=f"methane needs a sun higher than {LARGEST_ZENITH_DEG:g} degrees",
-        )
+    _require_high(scene, zenith, "the sun stands", "--sun-zenith")
     return zenith
+
+
+def _view_zenith(scene: Scene) -> float | None:
+    zenith = scene.acquisition.view_zenith_deg
+    if zenith is not None:
+        _require_high(scene, zenith, "the sensor stands", "--view-zenith")
+    return zenith
+
+
+def _require_high(scene: Scene, zenith_deg: float, who: str, option: str) -> None:
+    if not 0.0 <= zenith_deg < LARGEST_ZENITH_DEG:
+        raise SceneError(
+            f"{who} at {zenith_deg:.1f} degrees from the zenith",
+            path=scene.path,
+            remedy=f"methane needs 0 to {LARGEST_ZENITH_DEG:g} degrees; {option} says otherwise",
+        )
 
 
 def _absorption(options: MethaneOptions) -> MethaneAbsorption:
@@ -325,16 +369,15 @@ def _learned(
         # Its own rounds take rare plumes out, but a plume that fills a column needs more than that.
         return MatchedFilter.fit(background, optics, variant="mag1c", detector_column=free_column)
     if options.method == "oe":
-        return OptimalEstimation.fit(background, optics, prior_mean=0.0, prior_std=options.max_ppm_m / 4)
+        return OptimalEstimation.fit(background, optics, prior_mean=0.0, prior_std=options.largest_ppm_m / 4)
     rest = radiance[~free] if int((~free).sum()) >= FEWEST_UNDER_PLUME else None
     if options.preset == "paper":
         under = radiance if rest is None else rest
-        paper = PaperSettings(max_ppm_m=options.max_ppm_m, seed=options.seed)
+        paper = PaperSettings(max_ppm_m=options.largest_ppm_m, seed=options.seed)
         return fit_paper(background, under, optics, settings=paper, progress=progress)
     # Below zero the prior leaves room for noise, so that plume-free ground averages to zero, not above it.
-    settings = MethaneSettings(
-        min_ppm_m=-0.1 * options.max_ppm_m, max_ppm_m=options.max_ppm_m, seed=options.seed
-    )
+    below = max(0.1 * options.largest_ppm_m, ROOM_BELOW_ZERO_PPM_M)
+    settings = MethaneSettings(min_ppm_m=-below, max_ppm_m=options.largest_ppm_m, seed=options.seed)
     model = MethaneP3VAE.fit(background, optics, settings=settings, unlabelled=rest, progress=progress)
     if options.save_model is not None:
         write_model_file(options.save_model, model.to_file())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from p3vae.cli.errors import BandMismatchError, ModelFileError, UsageError
 from p3vae.cli.scenes.base import Quantity, Scene
@@ -121,11 +123,26 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
     try:
         with model_errors(path):
             kind, card = read_card(path)
-        bands = Bands.of(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
         require_quantity(scene, "radiance" if kind == "methane" else "reflectance", f"a {kind} model")
+        if kind == "methane":
+            return _methane_verdict(scene, path, card)
+        bands = Bands.of(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
         adapter = fit_bands(scene, bands, path.name)
     except (ModelFileError, BandMismatchError) as error:
         return Verdict(path.name, False, error.problem)
     how = "bands match" if adapter.is_exact else f"bands are resampled to its {len(bands)}"
     name = card.get("settings", {}).get("model")
     return Verdict(path.name, True, f"{kind} ({name}), {how}" if name else f"{kind}, {how}")
+
+
+def _methane_verdict(scene: Scene, path: Path, card: Mapping[str, Any]) -> Verdict:
+    """A methane background is never resampled: it needs the bands that it was learned on."""
+    from p3vae.models.methane import SAME_BAND_NM
+
+    own = np.asarray(card.get("wavelength_nm", ()), np.float64)
+    if len(own) == 0:
+        return Verdict(path.name, False, "comes from another version of p3vae")
+    missing = int((np.abs(own[:, None] - scene.bands.wavelength_nm).min(axis=1) > SAME_BAND_NM).sum())
+    if missing:
+        return Verdict(path.name, False, f"{missing} of its {len(own)} bands are not the scene's")
+    return Verdict(path.name, True, "methane, bands match")

@@ -209,7 +209,7 @@ class BandTransmittance(nn.Module):
         """tau_b(u) = -ln T_b(u) and d tau_b / d u [ppm-1 m-1], (..., bands) each."""
         u = column_ppm_m.clamp(0.0, float(self.nodes_ppm_m[-1]))
         position = torch.log1p(u.detach() / self.unit_ppm_m) * self._pieces_per_log
-        piece = position.long().clamp(max=len(self.nodes_ppm_m) - 2)
+        piece = position.nan_to_num().long().clamp(max=len(self.nodes_ppm_m) - 2)
         row = (piece,) if detector_column is None else (detector_column, piece)
         next_row = (*row[:-1], piece + 1)
         start = self.nodes_ppm_m[piece]

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-SOLAR_CONSTANT_W_M2 = 1361.0
-SUN_KELVIN = 5772.0
-"""IAU 2015 effective temperature of the sun [K]."""
-_SUN_SOLID_ANGLE_SR = 6.794e-5
-_FIRST_RADIATION, _SECOND_RADIATION = 1.191042972e-16, 1.438776877e-2
-"""2hc² [W m2 sr-1] and hc/k [m K]."""
+import pvlib
 
 CLOUD_VISIBLE, CLOUD_SWIR = 0.45, 0.35
 WATER_SWIR = 0.02
@@ -42,11 +37,11 @@ class Quality(enum.IntEnum):
         return names.get(self.value, self.name.lower())
 
 
-def planck_radiance(wavelength_nm: npt.NDArray[np.float64], kelvin: float) -> npt.NDArray[np.float64]:
-    """Blackbody radiance [W m-2 sr-1 um-1]: B = 2hc²/λ⁵ / (exp(hc/λkT) - 1)."""
-    metres = wavelength_nm * 1e-9
-    per_metre = _FIRST_RADIATION / metres**5 / np.expm1(_SECOND_RADIATION / (metres * kelvin))
-    return np.asarray(per_metre * 1e-6)
+@lru_cache
+def _sunlight() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Wavelength [nm] and irradiance above the atmosphere [W m-2 um-1] at mean distance (ASTM G173-03)."""
+    table = pvlib.spectrum.get_reference_spectra(standard="ASTM G173-03")["extraterrestrial"]
+    return table.index.to_numpy(np.float64), 1e3 * table.to_numpy(np.float64)
 
 
 def top_of_atmosphere_reflectance(
@@ -54,11 +49,8 @@ def top_of_atmosphere_reflectance(
     wavelength_nm: npt.NDArray[np.float64],
     sun_zenith_deg: float,
 ) -> npt.NDArray[np.float64]:
-    """π L / (E_sun cosΘ0) [1] of radiance (..., bands) [W m-2 sr-1 um-1], the sun as a blackbody.
-
-    Good to 10 % beyond 450 nm, which is enough for thresholds.
-    """
-    sun = planck_radiance(wavelength_nm, SUN_KELVIN) * _SUN_SOLID_ANGLE_SR
+    """π L / (E_sun cosΘ0) [1] of radiance (..., bands) [W m-2 sr-1 um-1], the sun at its mean distance."""
+    sun = np.interp(wavelength_nm, *_sunlight())
     return np.asarray(np.pi * radiance / (sun * np.cos(np.radians(sun_zenith_deg))))
 
 

@@ -69,7 +69,8 @@ class MatchedFilter:
     ) -> MatchedFilter:
         """From background radiance (pixels, bands); `mag1c` also takes pixels with rare plumes."""
         inside = (optics.wavelength_nm >= WINDOW_NM[0]) & (optics.wavelength_nm <= WINDOW_NM[1])
-        bands = torch.where(inside)[0]
+        stuck = radiance.amax(0) == radiance.amin(0)
+        bands = torch.where(inside & ~stuck)[0]
         if not optics.absorbing[bands].any():
             raise ValueError("a matched filter needs bands between 1590 and 2500 nm")
         slope = -optics.slope[bands]
@@ -77,7 +78,8 @@ class MatchedFilter:
         spectra = _domain(radiance[:, bands].double(), variant, floor)
         if detector_column is None:
             return cls(variant, bands, slope, floor, (_statistics(spectra, slope, variant),), None)
-        group = _column_groups(detector_column, MIN_PIXELS_PER_BAND * len(bands))
+        columns = optics.detector_columns or int(detector_column.max()) + 1
+        group = _column_groups(detector_column, columns, MIN_PIXELS_PER_BAND * len(bands))
         statistics = tuple(
             _statistics(spectra[group[detector_column] == g], slope, variant)
             for g in range(int(group.max()) + 1)
@@ -169,9 +171,9 @@ def _sparse_enhancement(response: Tensor, albedo: Tensor, power: Tensor, iterati
     return alpha
 
 
-def _column_groups(detector_column: Tensor, needed: float) -> Tensor:
-    """Group of each column: neighbours are joined until a group holds `needed` pixels."""
-    counts = torch.bincount(detector_column)
+def _column_groups(detector_column: Tensor, columns: int, needed: float) -> Tensor:
+    """Group of each of `columns`: neighbours are joined until a group holds `needed` pixels."""
+    counts = torch.bincount(detector_column, minlength=columns)
     group, filled = torch.zeros(len(counts), dtype=torch.long), 0.0
     for column, count in enumerate(counts.tolist()):
         if column and filled >= needed:

@@ -50,9 +50,7 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--max-ppm-m",
     type=click.FloatRange(min=0, min_open=True),
-    default=50_000.0,
-    show_default=True,
-    help="Largest enhancement considered.",
+    help="Largest enhancement considered. Default: 50,000.",
 )
 @click.option("--wind", "wind_m_s", type=click.FloatRange(0), metavar="M/S", help="10 m wind, for Q.")
 @click.option(
@@ -64,6 +62,13 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--ueff-a", type=float, help="U_eff = a * wind + b. Default: by sensor.")
 @click.option("--ueff-b", type=float, help="See --ueff-a.")
+@click.option(
+    "--ground-sampling",
+    "ground_sampling_m",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="M",
+    help="Side of a pixel, for masses in a scene without georeference.",
+)
 @click.option("--control", is_flag=True, help="Count plumes in the sign-flipped map, where there are none.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @output_options
@@ -76,6 +81,7 @@ def invert_methane(
     wind_std_m_s: float | None,
     ueff_a: float | None,
     ueff_b: float | None,
+    ground_sampling_m: float | None,
     control: bool,
     **options: Any,
 ) -> None:
@@ -89,7 +95,12 @@ def invert_methane(
     from p3vae.cli.products.plumes import PlumeOptions
 
     plumes = PlumeOptions(
-        wind_m_s=wind_m_s, wind_std_m_s=wind_std_m_s, ueff_a=ueff_a, ueff_b=ueff_b, control=control
+        wind_m_s=wind_m_s,
+        wind_std_m_s=wind_std_m_s,
+        ueff_a=ueff_a,
+        ueff_b=ueff_b,
+        ground_sampling_m=ground_sampling_m,
+        control=control,
     )
     asked = MethaneOptions(plumes=plumes, **options)
     with StepProgress("learning the background", show=outputs.shows_progress) as progress:

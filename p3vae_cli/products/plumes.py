@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,8 @@ class PlumeOptions:
     wind_std_m_s: float | None = None
     ueff_a: float | None = None
     ueff_b: float | None = None
+    ground_sampling_m: float | None = None
+    """Side of a pixel [m] where the scene does not say."""
     control: bool = False
     """Count what the same rule finds in the sign-flipped map."""
 
@@ -86,11 +89,13 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Fi
     found = _read(summary)
     seen = found.ppm_m, found.std, found.valid
     labels = label_plumes(*seen, options.rule)
+    area = pixel_area_m2(found.grid)
+    if area is None and options.ground_sampling_m is not None:
+        area = options.ground_sampling_m**2
     plumes = list_plumes(
-        found.ppm_m,
-        found.std,
+        *seen,
         labels,
-        pixel_area_m2(found.grid),
+        area,
         wind_m_s=options.wind_m_s,
         wind_std_m_s=options.wind_std_m_s,
         effective_wind=options.effective_wind(scene.product),
@@ -107,33 +112,39 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Fi
         finally:
             sink.close()
         rows = _rows(plumes, options, scene.product)
-        with writing(folder / names[1]):
+        with writing(folder / names[1]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'crs' was not provided")  # a scene that is nowhere
             _polygons(labels, rows, found.grid).to_file(staging.path(names[1]), layer="plumes", driver="GPKG")
         staging.commit()
     lines = [str(folder / name) for name in names]
     lines.append(f"{int(found.missing.sum()):,} pixels without a result: saturated, dead or without signal")
     lines += [_line(plume) for plume in plumes] or ["no plume found"]
     record: dict[str, Any] = {"plumes": rows}
+    if plumes and area is None:
+        lines.append("no georeference: areas and masses need --ground-sampling METRES")
     if options.control:
-        record["control_plumes"] = count_false_alarms(*seen, options.rule)
-        lines.append(f"control (sign-flipped map): {record['control_plumes']} plumes")
+        alarms = record["control_plumes"] = count_false_alarms(*seen, options.rule)
+        told = "says nothing, the map has no negative values" if alarms is None else f"{alarms} plumes"
+        lines.append(f"control (sign-flipped map): {told}")
     return Findings(lines, record)
 
 
-def pixel_area_m2(grid: Grid) -> float:
-    """Mean area of a pixel on the ground [m2]."""
+def pixel_area_m2(grid: Grid) -> float | None:
+    """Mean area of a pixel on the ground [m2]; None for a grid that is nowhere."""
+    if grid.crs is None:
+        return None
     if grid.transform is None:
         corners = _ground(
             grid, np.array([[0, 0], [grid.width, 0], [grid.width, grid.height], [0, grid.height]], float)
         )
         return abs(WGS84.polygon_area_perimeter(corners[:, 0], corners[:, 1])[0]) / (grid.width * grid.height)
     area = abs(grid.transform.determinant)
-    if grid.crs is not None and grid.crs.is_geographic:
+    if grid.crs.is_geographic:
         x, y = grid.transform @ (grid.width / 2, grid.height / 2)
         dx, dy = abs(grid.transform.a) / 2, abs(grid.transform.e) / 2
         cell = [(x - dx, y - dy), (x + dx, y - dy), (x + dx, y + dy), (x - dx, y + dy)]
         return abs(WGS84.polygon_area_perimeter([x for x, _ in cell], [y for _, y in cell])[0])
-    return float(area * (grid.crs.linear_units_factor[1] ** 2 if grid.crs is not None else 1.0))
+    return float(area * grid.crs.linear_units_factor[1] ** 2)
 
 
 def _read(summary: RunSummary) -> _MethaneMap:
@@ -231,7 +242,9 @@ def _line(plume: Plume) -> str:
     rate = ""
     if plume.emission is not None:
         rate = f", Q {plume.emission.kg_per_hour:,.0f} ± {plume.emission.std_kg_per_hour:,.0f} kg/h"
+    told = f"plume {plume.label}: {plume.pixels:,} pixels, peak {plume.peak_ppm_m:,.0f} ppm·m"
+    if plume.area_m2 is None:
+        return told
     return (
-        f"plume {plume.label}: {plume.area_m2 / 1e6:.2f} km², peak {plume.peak_ppm_m:,.0f} ppm·m, "
-        f"IME {plume.ime_kg:,.0f} ± {plume.ime_std_kg:,.0f} kg{rate}"
+        f"{told}, {plume.area_m2 / 1e6:.2f} km², IME {plume.ime_kg:,.0f} ± {plume.ime_std_kg:,.0f} kg{rate}"
     )

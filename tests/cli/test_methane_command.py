@@ -75,11 +75,11 @@ def cube(folder):
         return values.transpose(2, 0, 1), scene.bands.wavelength_nm[used], zenith
 
 
-def write_cube(path, values, wavelength_nm, **profile):
-    transform = Affine(30, 0, 370_000, 0, -30, 4_830_000)
+def write_cube(path, values, wavelength_nm, *, placed=True):
+    profile = {"crs": "EPSG:32631", "transform": Affine(30, 0, 370_000, 0, -30, 4_830_000)} if placed else {}
     with rasterio.open(
         path, "w", driver="GTiff", width=values.shape[2], height=values.shape[1], count=len(values),
-        dtype="float32", crs="EPSG:32631", transform=transform, nodata=-9999.0, **profile,
+        dtype="float32", nodata=-9999.0, **profile,
     ) as target:  # fmt: skip
         target.write(np.where(np.isnan(values), -9999.0, values).astype("float32"))
         for index, centre in enumerate(wavelength_nm, start=1):
@@ -216,6 +216,74 @@ def test_plume_masks_as_raster_and_as_polygons_agree(folder, truth, tmp_path):
     strong = (truth > 3000) & (told[".tif"] != -9999.0)
     for found in told.values():
         assert found[strong].mean() == pytest.approx(truth[strong].mean(), rel=0.25)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_without_a_place_masses_need_the_size_of_a_pixel(cube, tmp_path):
+    scene = write_cube(tmp_path / "nowhere.tif", *cube[:2], placed=False)
+    asked = ("invert-methane", scene, "-o", tmp_path / "maps", "--method", "mf-log", "--quantity", "radiance",
+             "--sun-zenith", cube[2], "--wind", 4, "--overwrite", "--json")  # fmt: skip
+    told = json.loads(succeed(*asked))
+    assert told["plumes"] and all(plume["ime_kg"] is None for plume in told["plumes"])
+    assert all(plume["q_kg_h"] is None for plume in told["plumes"])
+    told = json.loads(succeed(*asked, "--ground-sampling", 30))
+    for plume in told["plumes"]:
+        assert plume["area_m2"] == plume["pixels"] * 900.0
+        assert plume["ime_kg"] == pytest.approx(plume["mean_ppm_m"] * plume["area_m2"] * 7.16e-7, rel=1e-5)
+
+
+def test_a_band_stuck_everywhere_is_left_out_and_no_column_with_it(cube, tmp_path):
+    values, wavelength, zenith = cube
+    stuck = values.copy()
+    stuck[np.abs(wavelength - 2300.0).argmin()] = 4.0
+    scene = write_cube(tmp_path / "stuck.tif", stuck, wavelength)
+    said = succeed("invert-methane", scene, "-o", tmp_path / "maps", "--method", "mf-log", "--quantity",
+                   "radiance", "--sun-zenith", zenith)  # fmt: skip
+    assert "dead detector columns" not in said
+    assert (read(tmp_path / "maps" / "stuck_methane.tif") != -9999.0).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(("--sun-zenith", 85), "85.0"), (("--sun-zenith", 30, "--view-zenith", 85), "--view-zenith")],
+)
+def test_angles_at_the_limit_are_refused_with_a_line(plain, tmp_path, options, words):
+    assert words in fail(1, plain, "-o", tmp_path, "--quantity", "radiance", *options)
+
+
+def test_an_unknown_view_is_told_and_a_known_one_changes_the_path(plain, cube, tmp_path):
+    asked = (plain, "--method", "mf-log", "--quantity", "radiance", "--sun-zenith", cube[2])
+    said = succeed("invert-methane", *asked, "-o", tmp_path / "down")
+    assert "view zenith is unknown" in said
+    said = succeed("invert-methane", *asked, "-o", tmp_path / "aside", "--view-zenith", 30)
+    assert "view zenith is unknown" not in said
+    factor = {}
+    for name in ("down", "aside"):
+        manifest = (tmp_path / name / "plain_p3vae.json").read_text()
+        factor[name] = float(manifest.split('"air_mass_factor": ')[1].split(",")[0])
+    sun = 1 / np.cos(np.radians(cube[2]))
+    assert factor["down"] == pytest.approx(sun + 1)
+    assert factor["aside"] == pytest.approx(sun + 1 / np.cos(np.radians(30)))
+
+
+def test_info_knows_whether_a_saved_background_fits(folder, plain):
+    said = succeed("info", folder / "two.he5", "-m", folder / "ground.p3vae")
+    assert "methane, bands match" in said
+    said = succeed("info", plain, "-m", folder / "ground.p3vae", "--quantity", "radiance")
+    assert "bands are not the scene's" in said
+
+
+@pytest.mark.parametrize("option", ["--max-ppm-m", "--plume-mask", "--save-model"])
+def test_what_is_for_learning_is_not_ignored_beside_a_model(folder, tmp_path, option):
+    said = fail(2, folder / "two.he5", "-o", tmp_path, "-m", folder / "ground.p3vae", option, 9000)
+    assert option in said
+
+
+def test_a_small_range_does_not_push_plume_free_ground_above_zero(folder, truth, tmp_path):
+    succeed("invert-methane", folder / "two.he5", "-o", tmp_path, "--max-ppm-m", 4000)
+    found = read(tmp_path / "two_methane.tif")
+    lit = (found != -9999.0) & (truth < 1.0) & (read(folder / "two_shadow.tif") < 0.1)
+    assert abs(found[lit].mean()) < 150.0
 
 
 def test_dead_and_saturated_columns_are_nodata_and_change_nothing_else(folder, tmp_path):

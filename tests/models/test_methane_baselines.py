@@ -77,6 +77,26 @@ def test_few_pixels_per_column_share_statistics():
     assert 1 < len(found.statistics) < 40
 
 
+def test_columns_without_background_pixels_share_their_neighbours_statistics():
+    centres = np.tile(BANDS.wavelength_nm, (40, 1))
+    columns = torch.arange(30).repeat_interleave(100)
+    found = MatchedFilter.fit(ground(3000, 4), optics(centres=centres), detector_column=columns)
+    beyond = found.invert(ground(100, 5), torch.full((100,), 39))
+    np.testing.assert_allclose(beyond.ppm_m, found.invert(ground(100, 5), torch.full((100,), 29)).ppm_m)
+
+
+@pytest.mark.parametrize("variant", ["classic", "log", "mag1c"])
+def test_a_stuck_band_is_not_listened_to(variant):
+    def stuck(pixels: int, seed: int) -> torch.Tensor:
+        scene = ground(pixels, seed)
+        scene[:, 27] = 3.0
+        return scene
+
+    found = MatchedFilter.fit(stuck(4000, 0), optics(), variant=variant).invert(stuck(500, 1))
+    healthy = MatchedFilter.fit(ground(4000, 0), optics(), variant=variant).invert(ground(500, 1))
+    assert found.std.mean().item() == pytest.approx(healthy.std.mean().item(), rel=0.2)
+
+
 def test_singular_covariance_is_shrunk_never_refused():
     base = ground(20, 0)
     doubled = torch.cat([base, base], 1)

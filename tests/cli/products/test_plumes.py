@@ -76,6 +76,7 @@ def test_area_of_a_pixel_on_every_kind_of_grid():
     gcps = tuple(GroundControlPoint(row, col, x, y) for row, col, x, y in corners)
     swath = Grid(10, 10, CRS.from_epsg(4326), None, gcps)
     assert pixel_area_m2(swath) == pytest.approx(expected, rel=0.01)
+    assert pixel_area_m2(Grid(10, 10, None, Affine.identity(), ())) is None
 
 
 def test_effective_wind_is_the_sensors_unless_told():
