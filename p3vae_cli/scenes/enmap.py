@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -16,6 +17,7 @@ from p3vae.cli.scenes.rasters import RasterCube, grid_of, open_raster
 _IMAGE = re.compile(r"(?P<scene>ENMAP.*)-SPECTRAL_IMAGE(?P<detector>_VNIR|_SWIR)?\.TIFF?", re.IGNORECASE)
 _METADATA = re.compile(r"(?P<scene>ENMAP.*)-METADATA\.XML", re.IGNORECASE)
 _PER_NM_TO_PER_UM = 1000.0
+_ORBIT_KM, _EARTH_RADIUS_KM = 650.0, 6371.0
 _FILL = {"L1C": 0.0, "L2A": -32768.0}
 
 
@@ -117,8 +119,21 @@ def _acquisition(root: ET.Element) -> Acquisition:
     return Acquisition(
         sun_zenith_deg=90.0 - float(_text(root, "specific/sunElevationAngle/center")),
         sun_azimuth_deg=float(_text(root, "specific/sunAzimuthAngle/center")),
+        view_zenith_deg=_view_zenith(root),
         time=utc_time(root.findtext("base/temporalCoverage/startTime")),
     )
+
+
+def _view_zenith(root: ET.Element) -> float | None:
+    """Angle between the vertical of the ground and the satellite [degree]; None if the file does not tell.
+
+    The file has angles at the satellite, which the curvature of the Earth makes smaller than that.
+    """
+    told = [root.findtext(f"specific/{name}OffNadirAngle/center") for name in ("across", "along")]
+    if None in told:
+        return None
+    off_nadir = math.atan(math.hypot(*(math.tan(math.radians(float(angle or 0.0))) for angle in told)))
+    return math.degrees(math.asin(math.sin(off_nadir) * (1.0 + _ORBIT_KM / _EARTH_RADIUS_KM)))
 
 
 def _text(element: ET.Element, name: str) -> str:

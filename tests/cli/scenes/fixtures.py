@@ -187,6 +187,8 @@ def enmap(
         f"<quicklook>{other}</quicklook><defectivePixel>{other}</defectivePixel></product>"
         "<specific><sunElevationAngle><upper_left>61</upper_left><center>62.5</center></sunElevationAngle>"
         "<sunAzimuthAngle><center>149.75</center></sunAzimuthAngle>"
+        "<acrossOffNadirAngle><center>-20</center></acrossOffNadirAngle>"
+        "<alongOffNadirAngle><center>0</center></alongOffNadirAngle>"
         f"<bandCharacterisation>{band}</bandCharacterisation></specific></level_X>",
         encoding="utf-8",
     )

@@ -41,6 +41,8 @@ def test_enmap_l2a_from_either_file(tmp_path, ending):
         np.testing.assert_allclose(tile.values[3:][..., good], counts[3:][..., good] * 1e-4, rtol=1e-6)
         assert scene.acquisition.sun_zenith_deg == pytest.approx(27.5)
         assert scene.acquisition.sun_azimuth_deg == pytest.approx(149.75)
+        # sine rule in the triangle of satellite, ground and centre of the Earth: sin 20° · 7021 / 6371
+        assert scene.acquisition.view_zenith_deg == pytest.approx(22.14, abs=0.01)
         assert scene.acquisition.time.isoformat() == "2023-06-15T10:31:15.123456+00:00"
         assert scene.grid.transform == fixtures.UTM_TRANSFORM
         assert scene.block_shape == (16, 16)
