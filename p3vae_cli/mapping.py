@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.table import Table
 from rich.text import Text
 
 from p3vae.cli.batch import OnError, expand_scenes, for_each_scene
 from p3vae.cli.console import RichProgress, note, stdout
+from p3vae.cli.errors import UsageError
 from p3vae.cli.pipeline import PixelFunction
 from p3vae.cli.products.make import Findings, Product, RunOptions, RunSummary, make_products
-from p3vae.cli.products.manifest import Provenance
+from p3vae.cli.products.manifest import Provenance, finite
 from p3vae.cli.products.rasters import MapSpec
+from p3vae.cli.products.staging import require_free
 from p3vae.cli.products.styles import Categories
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene
 from p3vae.cli.scenes.masking import masked
@@ -51,6 +54,10 @@ class OutputOptions:
     quiet: bool
     as_json: bool
 
+    def folder_of(self, scene: Path) -> Path:
+        """Where the products of a scene go, or the raster itself."""
+        return self.destination or scene.parent
+
     @property
     def shows_progress(self) -> bool | None:
         """None is: if stderr is a terminal."""
@@ -58,15 +65,44 @@ class OutputOptions:
 
 
 def map_scenes(
-    scenes: Sequence[str], scene_options: SceneOptions, outputs: OutputOptions, plan: Callable[[Scene], Plan]
+    scenes: Sequence[str],
+    scene_options: SceneOptions,
+    outputs: OutputOptions,
+    plan: Callable[[Scene], Plan],
+    made: Sequence[str] = (),
 ) -> None:
-    """Open each scene, apply its plan to every pixel, write the products and report them."""
-    for_each_scene(
-        expand_scenes(scenes),
-        lambda path: _map_scene(path, scene_options, outputs, plan),
-        report=lambda error: note(f"Error: {error}"),
-        on_error=outputs.on_error,
-    )
+    """Open each scene, apply its plan to every pixel, write the products and report them.
+
+    `made`: ends of the names of all products, if they should be free before a plan is made, which may take
+    long.
+    """
+    paths = expand_scenes(scenes)
+    _require_products_of_their_own(paths, outputs.destination)
+    inputs = (*paths, outputs.mask) if outputs.mask else tuple(paths)
+    spared = replace(outputs, run=replace(outputs.run, inputs=inputs))
+
+    def map_one(path: Path) -> None:
+        for end in made:
+            target = spared.folder_of(path) / f"{path.stem}_{end}"
+            require_free(target, overwrite=spared.run.overwrite, inputs=inputs)
+        _map_scene(path, scene_options, spared, plan)
+
+    for_each_scene(paths, map_one, report=lambda error: note(f"Error: {error}"), on_error=outputs.on_error)
+
+
+def _require_products_of_their_own(paths: Sequence[Path], destination: Path | None) -> None:
+    """Scenes of one name would replace each other's products."""
+    if len(paths) > 1 and destination is not None and destination.suffix.lower() in {".tif", ".tiff"}:
+        raise UsageError(
+            f"--output {destination} is one file and there are {len(paths)} scenes", remedy="give a folder"
+        )
+    seen: dict[tuple[Path, str], Path] = {}
+    for path in paths:
+        other = seen.setdefault((destination or path.parent, path.stem), path)
+        if other != path:
+            raise UsageError(
+                f"and {other} would have the same products", path=path, remedy="map them into two folders"
+            )
 
 
 def _map_scene(
@@ -79,7 +115,7 @@ def _map_scene(
             scene,
             planned.function,
             planned.specs,
-            outputs.destination or path.parent,
+            outputs.folder_of(path),
             halo=planned.halo,
             options=outputs.run,
             progress=RichProgress(path.name, show=outputs.shows_progress),
@@ -87,7 +123,7 @@ def _map_scene(
         )
         findings = planned.after(summary)
     if outputs.as_json:
-        stdout().print_json(json.dumps({**_record(path, summary), **findings.record}), indent=None)
+        click.echo(json.dumps(finite({**_record(path, summary), **findings.record})))
     elif not outputs.quiet:
         _report(summary)
         for line in findings.lines:
@@ -107,10 +143,11 @@ def _record(path: Path, summary: RunSummary) -> dict[str, Any]:
 
 def _report(summary: RunSummary) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("Map", "Mean", "Range"):
-        table.add_column(heading)
+    table.add_column("Map", overflow="fold")
+    for heading in ("Mean", "Range"):
+        table.add_column(heading, no_wrap=True)
     for product in summary.products:
-        table.add_row(str(product.path), *_figures(product))
+        table.add_row(Text(str(product.path)), *_figures(product))
     console = stdout()
     for product in summary.products:
         if product.class_pixels:

@@ -19,8 +19,9 @@ from p3vae.cli.mapping import Plan
 from p3vae.cli.model_files import model_errors, require_quantity
 from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.manifest import sha256
-from p3vae.cli.products.plumes import PlumeOptions, write_plumes
+from p3vae.cli.products.plumes import PLUME_FILES, PlumeOptions, write_plumes
 from p3vae.cli.products.rasters import MapSpec, class_map
+from p3vae.cli.products.staging import require_folder, require_free, writing
 from p3vae.cli.products.styles import Categories, Category, Ramp
 from p3vae.cli.samples import DrawnPixels, draw_pixels
 from p3vae.cli.scenes.base import Scene, SpectraTile
@@ -74,6 +75,8 @@ class MethaneOptions:
     max_ppm_m: float | None = None
     """None: `USUAL_MAX_PPM_M`, or that of the model."""
     seed: int = 0
+    overwrite: bool = False
+    """Whether `save_model` may exist."""
     plumes: PlumeOptions = field(default_factory=PlumeOptions)
 
     @property
@@ -122,6 +125,9 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
     _require_sense(options)
+    if options.save_model is not None:
+        require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
+        require_folder(options.save_model.parent)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = _View.of(scene, drawn, options)
     with _one_thread():
@@ -294,7 +300,7 @@ def _absorption(options: MethaneOptions) -> MethaneAbsorption:
         return MethaneAbsorption.load().scaled(options.absorption_scale)
     path = options.absorption
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [(float(row["wavelength_nm"]), float(row["absorption"])) for row in csv.DictReader(file)]
         wavelength, absorption = np.array(sorted(rows)).reshape(-1, 2).T
         table = MethaneAbsorption.from_table(wavelength, absorption, source=path.name)
@@ -380,7 +386,8 @@ def _learned(
     settings = MethaneSettings(min_ppm_m=-below, max_ppm_m=options.largest_ppm_m, seed=options.seed)
     model = MethaneP3VAE.fit(background, optics, settings=settings, unlabelled=rest, progress=progress)
     if options.save_model is not None:
-        write_model_file(options.save_model, model.to_file())
+        with writing(options.save_model):
+            write_model_file(options.save_model, model.to_file())
     return model
 
 
@@ -415,3 +422,6 @@ _SPECS = {
         tells_invalid=True,
     ),
 }
+
+MADE = (*(f"{spec.suffix}.tif" for spec in _SPECS.values()), *PLUME_FILES)
+"""Ends of the names of all products."""

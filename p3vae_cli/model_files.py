@@ -123,6 +123,8 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
     try:
         with model_errors(path):
             kind, card = read_card(path)
+        if kind not in ("landcover", "methane"):
+            return Verdict(path.name, False, f"is no model but a {kind}")
         require_quantity(scene, "radiance" if kind == "methane" else "reflectance", f"a {kind} model")
         if kind == "methane":
             return _methane_verdict(scene, path, card)

@@ -14,6 +14,7 @@ from p3vae.cli.errors import LabelError, P3vaeError, ProductError, SceneError
 from p3vae.cli.illumination import IrradianceOptions, scene_irradiance
 from p3vae.cli.model_files import fit_bands, require_quantity, resolve_device
 from p3vae.cli.pipeline import stop_on_signals
+from p3vae.cli.products.staging import require_folder, require_free, writing
 from p3vae.cli.samples import LabelledPixels, NoLabelOnSceneError, Samples, draw_samples, read_labels
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
@@ -72,7 +73,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
         ):
 
             def keep(latest: TrainingState) -> None:
-                save_state(checkpoint, latest)
+                with writing(checkpoint):
+                    save_state(checkpoint, latest)
                 check()
 
             model = train_land_cover(
@@ -87,10 +89,11 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
                 device=device,
             )
     except ModelFormatError as error:
-        raise P3vaeError(str(error), remedy="train without --resume") from error
+        raise P3vaeError(str(error), remedy="--overwrite, without --resume, starts anew") from error
     except TrainingError as error:
         raise P3vaeError(str(error), path=request.output) from error
-    save_model(request.output, model)
+    with writing(request.output):
+        save_model(request.output, model)
     checkpoint.unlink(missing_ok=True)
     return model
 
@@ -102,12 +105,8 @@ def checkpoint_path(output: Path) -> Path:
 
 def _require_free(request: TrainingRequest) -> None:
     """Say at once what would only fail after minutes of training."""
-    if request.output.exists() and not request.overwrite:
-        raise ProductError(
-            "exists already", path=request.output, remedy="use --overwrite or another --output"
-        )
-    if not request.output.parent.is_dir():
-        raise ProductError("the folder does not exist", path=request.output.parent, remedy="create it first")
+    require_free(request.output, overwrite=request.overwrite, inputs=(*request.scenes, request.labels))
+    require_folder(request.output.parent)
     if checkpoint_path(request.output).exists() and not (request.resume or request.overwrite):
         raise ProductError(
             "an unfinished training is there",

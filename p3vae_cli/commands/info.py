@@ -30,6 +30,7 @@ def info(scene: Path, as_json: bool, models: tuple[Path, ...], scene_options: Sc
     """Show what SCENE holds: product, grid, bands, sun, and what could be done with it."""
     from p3vae.cli.console import stdout
     from p3vae.cli.model_files import shipped_models, verdicts
+    from p3vae.cli.products.manifest import finite
     from p3vae.cli.scene_summary import render, summarise
     from p3vae.cli.scenes import open_scene
 
@@ -38,6 +39,6 @@ def info(scene: Path, as_json: bool, models: tuple[Path, ...], scene_options: Sc
             "models": [verdict.record() for verdict in verdicts(opened, [*shipped_models(), *models])]
         }
     if as_json:
-        click.echo(json.dumps(summary, indent=2))
+        click.echo(json.dumps(finite(summary), indent=2))
     else:
         stdout().print(render(summary))

@@ -91,7 +91,7 @@ def invert_methane(
     """
     from p3vae.cli.console import StepProgress
     from p3vae.cli.mapping import map_scenes
-    from p3vae.cli.methane import MethaneOptions, methane_plan
+    from p3vae.cli.methane import MADE, MethaneOptions, methane_plan
     from p3vae.cli.products.plumes import PlumeOptions
 
     plumes = PlumeOptions(
@@ -102,6 +102,8 @@ def invert_methane(
         ground_sampling_m=ground_sampling_m,
         control=control,
     )
-    asked = MethaneOptions(plumes=plumes, **options)
+    asked = MethaneOptions(plumes=plumes, overwrite=outputs.run.overwrite, **options)
     with StepProgress("learning the background", show=outputs.shows_progress) as progress:
-        map_scenes(scenes, scene_options, outputs, lambda scene: methane_plan(scene, asked, progress.step))
+        map_scenes(
+            scenes, scene_options, outputs, lambda scene: methane_plan(scene, asked, progress.step), MADE
+        )

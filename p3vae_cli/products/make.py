@@ -71,6 +71,8 @@ class RunOptions:
     mem_limit: int | None = None
     """[bytes]; None for 600 MB."""
     in_flight: int = 2
+    inputs: tuple[Path, ...] = ()
+    """Files that no product may replace; the scene is always one."""
     creation_options: Mapping[str, str] | None = None
     to_utm: bool = False
     """Put the products of a swath on a UTM grid; scenes that are maps keep their own grid."""
@@ -113,7 +115,7 @@ def make_products(
     options, provenance = options or RunOptions(), provenance or Provenance()
     progress = progress or NoProgress()
     folder, names, manifest = product_names(scene, list(specs.values()), destination)
-    staging = Staging(folder, names, overwrite=options.overwrite)
+    staging = Staging(folder, names, overwrite=options.overwrite, inputs=(scene.path, *options.inputs))
     area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
     grid, origin = subgrid(scene.grid, area), (area.row, area.col)
     if options.to_utm and grid.transform is None and not grid.gcps:

@@ -35,6 +35,8 @@ MASK = class_map(
     "methane plumes",
     Categories((Category(1, "no plume", "#e8e8e8"), Category(2, "plume", "#d7301f"))),
 )
+PLUME_FILES = ("plume_mask.tif", "plumes.gpkg")
+"""Ends of the names of mask and polygons."""
 _FIELDS = (
     *("plume", "pixels", "area_m2", "peak_ppm_m", "mean_ppm_m", "ime_kg", "ime_std_kg"),
     *("q_kg_h", "q_std_kg_h", "wind_m_s", "ueff_a", "ueff_b"),
@@ -101,7 +103,7 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Fi
         effective_wind=options.effective_wind(scene.product),
     )
     stem = summary.products[0].path.name.removesuffix("_methane.tif")
-    names = (f"{stem}_plume_mask.tif", f"{stem}_plumes.gpkg")
+    names = tuple(f"{stem}_{end}" for end in PLUME_FILES)
     folder = summary.products[0].path.parent
     with gdal_environment(), Staging(folder, names, overwrite=True) as staging:
         sink = RasterSink(staging, names[0], MASK, found.grid, tags=found.tags)
@@ -137,7 +139,11 @@ def pixel_area_m2(grid: Grid) -> float | None:
         corners = _ground(
             grid, np.array([[0, 0], [grid.width, 0], [grid.width, grid.height], [0, grid.height]], float)
         )
-        return abs(WGS84.polygon_area_perimeter(corners[:, 0], corners[:, 1])[0]) / (grid.width * grid.height)
+        if grid.crs.is_geographic:
+            area = abs(WGS84.polygon_area_perimeter(corners[:, 0], corners[:, 1])[0])
+        else:
+            area = shapely.Polygon(corners).area * grid.crs.linear_units_factor[1] ** 2
+        return float(area / (grid.width * grid.height))
     area = abs(grid.transform.determinant)
     if grid.crs.is_geographic:
         x, y = grid.transform @ (grid.width / 2, grid.height / 2)

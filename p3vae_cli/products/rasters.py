@@ -42,6 +42,11 @@ DEFAULT_CREATION_OPTIONS = {
 
 GDAL_CACHE_MB = 128
 
+_MOVES_PIXELS = {
+    *("TILING_SCHEME", "TARGET_SRS", "RES", "EXTENT", "ALIGNED_LEVELS", "ADD_ALPHA"),
+    *("ZOOM_LEVEL", "ZOOM_LEVEL_STRATEGY", "WARP_RESAMPLING"),
+}
+"""Creation options of the COG driver with which products would not be on the scene's grid."""
 _ANYWHERE = Affine.scale(30.0, -30.0)
 
 
@@ -209,7 +214,7 @@ class RasterSink:
                 found = Statistics()
                 for _, block in raster.block_windows(band):
                     found += Statistics.of(valid_values(raster.read(band, window=block), self.spec.nodata))
-                if found.count != expected.count and not self._lossy():
+                if found.count != expected.count and not (self._lossy() and found.count):
                     raise ProductError(
                         f"{expected.count - found.count} pixels were lost while writing",
                         path=self.final,
@@ -250,6 +255,10 @@ def parse_creation_options(pairs: Iterable[str]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or not value:
             raise UsageError(f"--co {pair} is not NAME=VALUE", remedy="for example --co COMPRESS=ZSTD")
+        if name.upper() in _MOVES_PIXELS:
+            raise UsageError(
+                f"--co {pair} would leave the scene's grid", remedy="leave it out, or --grid utm"
+            )
         options[name.upper()] = value
     complaint = _complaint_about(options) if options else ""
     if complaint:
@@ -258,17 +267,17 @@ def parse_creation_options(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def _complaint_about(options: Mapping[str, str]) -> str:
-    """What GDAL says when it writes a tiny raster with these options; empty when it is content."""
+    """What GDAL says when it writes tiny rasters with these options; empty when it is content."""
     complaints = _Complaints()
     logger = logging.getLogger("rasterio._env")
     logger.addHandler(complaints)
     try:
-        with MemoryFile() as source, MemoryFile(ext=".tif") as target:
-            with source.open(
-                driver="GTiff", width=16, height=16, count=1, dtype="uint8", transform=_ANYWHERE
-            ):
-                pass
-            rasterio.shutil.copy(source.name, target.name, driver="COG", **options)
+        for dtype in ("uint8", "float32"):
+            profile = {"width": 16, "height": 16, "count": 1, "dtype": dtype, "transform": _ANYWHERE}
+            with MemoryFile() as source, MemoryFile(ext=".tif") as target:
+                with source.open(driver="GTiff", **profile) as raster:
+                    raster.write(np.ones((1, 16, 16), dtype))
+                rasterio.shutil.copy(source.name, target.name, driver="COG", **options)
     except (RasterioError, CPLE_BaseError) as error:
         complaints.said.append(str(error))
     finally:

@@ -29,15 +29,15 @@ class Staging:
     Earlier products stay untouched until `commit`.
     """
 
-    def __init__(self, folder: Path, names: Iterable[str], *, overwrite: bool = False) -> None:
+    def __init__(
+        self, folder: Path, names: Iterable[str], *, overwrite: bool = False, inputs: Iterable[Path] = ()
+    ) -> None:
         """Check that `names` may be written into `folder`; nothing is created yet."""
         self.folder = folder
         self._names = tuple(names)
-        existing = [folder / name for name in self._names if (folder / name).exists()]
-        if existing and not overwrite:
-            raise ProductError(
-                "exists already", path=existing[0], remedy="use --overwrite or choose another --output"
-            )
+        spared = tuple(inputs)
+        for name in self._names:
+            require_free(folder / name, overwrite=overwrite, inputs=spared)
         self._made: list[Path] = []
         self._hidden: Path | None = None
 
@@ -98,6 +98,29 @@ class Staging:
         for made in reversed(self._made):
             with suppress(OSError):
                 made.rmdir()
+
+
+def require_free(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a file that may not be written: an input, a folder, or, without `overwrite`, any that exists."""
+    with writing(path):
+        if not path.exists():
+            return
+        if any(other.exists() and path.samefile(other) for other in inputs):
+            raise ProductError("is an input and would be lost", path=path, remedy="choose another --output")
+        if path.is_dir():
+            raise ProductError("is a folder", path=path, remedy="choose another --output")
+        if not overwrite:
+            raise ProductError(
+                "exists already", path=path, remedy="use --overwrite or choose another --output"
+            )
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse a folder into which nothing can be written, before the work that is to be kept there."""
+    if not folder.is_dir():
+        raise ProductError("the folder does not exist", path=folder, remedy="create it first")
+    if not os.access(folder, os.W_OK):
+        raise ProductError("cannot write into this folder", path=folder, remedy="choose another")
 
 
 @contextmanager

@@ -273,6 +273,19 @@ def test_info_knows_whether_a_saved_background_fits(folder, plain):
     assert "bands are not the scene's" in said
 
 
+def test_plumes_and_models_of_others_are_not_replaced(folder, tmp_path):
+    (tmp_path / "two_plumes.gpkg").write_text("mine")
+    said = fail(1, folder / "two.he5", "-o", tmp_path, "--method", "mf")
+    assert "two_plumes.gpkg: exists already" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["two_plumes.gpkg"]
+    scene = shutil.copy(folder / "two.he5", tmp_path / "two.he5")
+    before = scene.read_bytes()
+    said = fail(1, scene, "-o", tmp_path / "maps", "--save-model", scene, "--overwrite")
+    assert "is an input" in said and scene.read_bytes() == before
+    said = fail(1, scene, "-o", tmp_path / "maps", "--save-model", tmp_path / "none" / "m.p3vae")
+    assert "folder does not exist" in said and not (tmp_path / "maps").exists()
+
+
 @pytest.mark.parametrize("option", ["--max-ppm-m", "--plume-mask", "--save-model"])
 def test_what_is_for_learning_is_not_ignored_beside_a_model(folder, tmp_path, option):
     said = fail(2, folder / "two.he5", "-o", tmp_path, "-m", folder / "ground.p3vae", option, 9000)

@@ -76,6 +76,14 @@ def test_area_of_a_pixel_on_every_kind_of_grid():
     gcps = tuple(GroundControlPoint(row, col, x, y) for row, col, x, y in corners)
     swath = Grid(10, 10, CRS.from_epsg(4326), None, gcps)
     assert pixel_area_m2(swath) == pytest.approx(expected, rel=0.01)
+    easting = [
+        (0, 0, 4e5, 4.8e6),
+        (0, 10, 4.003e5, 4.8e6),
+        (10, 0, 4e5, 4.7998e6),
+        (10, 10, 4.003e5, 4.7998e6),
+    ]
+    points = tuple(GroundControlPoint(row, col, x, y) for row, col, x, y in easting)
+    assert pixel_area_m2(Grid(10, 10, CRS.from_epsg(32631), None, points)) == pytest.approx(600.0, rel=1e-6)
     assert pixel_area_m2(Grid(10, 10, None, Affine.identity(), ())) is None
 
 
