@@ -166,6 +166,17 @@ def test_published_preset_trains_and_predicts(data, irradiance, tmp_path):
     np.testing.assert_array_equal(again.class_id, whole.class_id)
 
 
+def test_published_preset_knows_noise_from_ground(data, irradiance):
+    settings = TrainingSettings(preset="paper", epochs=20, batch_size=32, seed=1)
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, settings)
+    noise = np.random.default_rng(0).uniform(0, 1, (300, len(BANDS))).astype(np.float32)
+    sunlit, shaded = (pixels(irradiance, 300, 10, flat)[0] for flat in (True, False))
+    unknown = [(model.predict(x, irradiance).misfit > 1).mean() for x in (noise, sunlit, shaded)]
+    assert unknown[0] > 0.95
+    assert unknown[1] < 0.03
+    assert unknown[2] < 0.3  # the labels show no shadow
+
+
 def test_a_class_of_one_pixel_is_trained_but_not_validated(data, irradiance):
     first = np.flatnonzero(data.class_index == 2)[0]
     mask = (data.class_index != 2) | (np.arange(len(data.class_index)) == first)

@@ -70,6 +70,16 @@ def test_learns_and_tells_what_it_can(trained):
         assert reports[-1].losses["total"] < 0.8 * reports[0].losses["total"]
 
 
+def test_noise_is_unknown_to_a_model_that_reconstructs(trained):
+    model, _ = trained
+    if not model.brain.gives_misfit:
+        return
+    noise = np.random.default_rng(3).uniform(0, 1, (200, len(WAVE))).astype(np.float32)
+    ground = pixels(200, 2)[0]
+    assert (model.predict(noise, LIGHT).misfit > 1).mean() > 0.9
+    assert (model.predict(ground, LIGHT).misfit > 1).mean() < 0.03
+
+
 def test_result_of_a_pixel_depends_on_it_alone(trained):
     model, _ = trained
     spectra = pixels(60, 4)[0]
