@@ -31,6 +31,7 @@ from p3vae.models.landcover_job import (
 )
 from p3vae.models.landcover_model import LandCoverModel
 from p3vae.models.landcover_network import Batch, NetworkBrain, StoredNetwork
+from p3vae.models.landcover_published import PublishedP3VAE
 from p3vae.models.landcover_teacher import Teacher
 from p3vae.models.landcover_types import (
     ClassLegend,
@@ -45,6 +46,7 @@ from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
 from p3vae.models.training import Losses, Optimisation, train
 from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import SKY_OFFSET
 from p3vae.physics.spectral_response import Bands
 
 Examples = tuple[Tensor, Tensor]
@@ -104,6 +106,8 @@ def _require_sense(settings: TrainingSettings) -> None:
             "only the default p3vae can be trained without physics; "
             "the published one without physics is the model guided-vae"
         )
+    if settings.sky_offset != SKY_OFFSET and brain_type(settings) is not PublishedP3VAE:
+        raise TrainingError("only the published p3vae (preset paper) has a sky offset")
 
 
 def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from p3vae.models.patches import PatchSet
 from p3vae.models.training import TrainingState
+from p3vae.physics.irradiance import SKY_OFFSET
 
 __all__ = [
     "ClassLegend",
@@ -90,6 +91,8 @@ class TrainingSettings:
     validation_fraction: float = 0.25
     """Share of each class's polygons kept aside."""
     model: ModelName = "p3vae"
+    sky_offset: float = SKY_OFFSET
+    """g_b of the published p3VAE: the skylight that reaches ground without any sun [1]."""
 
 
 @dataclass(frozen=True)

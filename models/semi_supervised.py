@@ -66,6 +66,7 @@ class SemiSupervisedVAE(NetworkBrain):
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.stop_gradient = frame.settings.stop_gradient
+        self.sky_offset = frame.settings.sky_offset
         self.register_buffer("light", frame.light)
         self.register_buffer("usual_misfit", torch.tensor(1.0))
 
@@ -132,7 +133,8 @@ class SemiSupervisedVAE(NetworkBrain):
         if not self.gives_irradiance:
             return Judgement(logits, misfit=misfit)
         z = found.draws[..., 0]
-        return Judgement(logits, z.mean(0), z.std(0), sky_from_sun(z.mean(0)), misfit)
+        sky = sky_from_sun(z.mean(0), offset=self.sky_offset)
+        return Judgement(logits, z.mean(0), z.std(0), sky, misfit)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Posterior mean of z under the class that q(y|x) finds likeliest, (samples, latents)."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from p3vae.models.checkpoint import ModelFormatError, load_state, read_card, save_state
+from p3vae.models.checkpoint import ModelFormatError, load_state, read_card, save_state, write_model_file
 from p3vae.models.landcover import (
     ClassLegend,
     TrainingError,
@@ -16,6 +16,7 @@ from p3vae.models.landcover import (
     save_model,
     train_land_cover,
 )
+from p3vae.models.landcover_model import model_file
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -164,6 +165,25 @@ def test_published_preset_trains_and_predicts(data, irradiance, tmp_path):
     save_model(tmp_path / "m", model)
     again = load_model(tmp_path / "m").predict(spectra, irradiance)
     np.testing.assert_array_equal(again.class_id, whole.class_id)
+
+
+def test_sky_offset_is_used_kept_and_refused_where_it_means_nothing(data, irradiance, tmp_path):
+    settings = TrainingSettings(preset="paper", epochs=1, sky_offset=0.6)
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, settings)
+    save_model(tmp_path / "m", model)
+    again = load_model(tmp_path / "m")
+    assert again.settings.sky_offset == 0.6
+    found = again.predict(pixels(irradiance, 20, 10, flat=True)[0], irradiance)
+    np.testing.assert_allclose(found.sky, found.irradiance + 0.6, rtol=1e-6)
+    with pytest.raises(TrainingError, match="sky offset"):
+        train_land_cover(data, BANDS, irradiance, LEGEND, replace(QUICK, sky_offset=0.6))
+
+
+def test_files_from_before_the_sky_offset_are_read(model, tmp_path):
+    file = model_file(model)
+    settings = {name: value for name, value in file.card["settings"].items() if name != "sky_offset"}
+    write_model_file(tmp_path / "m", replace(file, card={**file.card, "settings": settings}))
+    assert load_model(tmp_path / "m").settings == model.settings
 
 
 def test_published_preset_knows_noise_from_ground(data, irradiance):
