@@ -67,6 +67,8 @@ class Validation:
     """True when one spectrum per class and their scatter told classes best."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
+    libraries: tuple[Library, ...] = ()
+    """Per fold, of the kind that told classes best, from the other polygons alone."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
@@ -175,6 +177,7 @@ def validate(
         sensor_noise=noise,
         unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
         unfamiliar=float(1 - familiar.mean()),
+        libraries=tuple(scattered if is_scattered else libraries),
     )
 
 

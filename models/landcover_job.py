@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -41,10 +42,10 @@ _FEWEST_TO_SHARE = 8
 class Run:
     """The caller's side of a training run."""
 
-    on_epoch: Callable[[EpochReport], None] | None
-    resume_from: TrainingState | None
-    save_state: Callable[[TrainingState], None] | None
-    notes: dict[str, object]
+    on_epoch: Callable[[EpochReport], None] | None = None
+    resume_from: TrainingState | None = None
+    save_state: Callable[[TrainingState], None] | None = None
+    notes: dict[str, object] = field(default_factory=dict)
 
     def keep(self, state: TrainingState) -> None:
         """Hand a state to the caller, with what a resumed run must agree with."""
@@ -141,8 +142,10 @@ def with_restarts(
     raise TrainingError(f"training broke down {_RESTARTS + 1} times: {last}")
 
 
-def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochOutcome], None] | None:
-    """What tells the caller of an epoch."""
+def reporter(
+    job: Job, epochs: int, f1: Callable[[], float] = lambda: math.nan
+) -> Callable[[EpochOutcome], None] | None:
+    """What tells the caller of an epoch; `f1` scores samples kept aside, if there are any."""
     if job.run.on_epoch is None:
         return None
     show = job.run.on_epoch
@@ -150,11 +153,18 @@ def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochO
 
 
 @torch.inference_mode()
+def classified(classifier: nn.Module, samples: TrainingSet) -> npt.NDArray[np.int64]:
+    """Class indices of the labelled samples by q(y|x)."""
+    device = next(classifier.parameters()).device
+    index: npt.NDArray[np.int64] = (
+        classifier(torch.from_numpy(samples.spectra).to(device)).argmax(1).cpu().numpy()
+    )
+    return index
+
+
 def classifier_f1(classifier: nn.Module, kept: TrainingSet, classes: int) -> float:
     """Average F1 of q(y|x) on samples kept aside."""
-    device = next(classifier.parameters()).device
-    predicted = classifier(torch.from_numpy(kept.spectra).to(device)).argmax(1).cpu().numpy()
-    return average_f1(kept.class_index, predicted, classes)
+    return average_f1(kept.class_index, classified(classifier, kept), classes)
 
 
 def summarise(

@@ -14,7 +14,7 @@ from torch import Tensor
 from p3vae.models.baselines.fg_unet_brain import FGUNet
 from p3vae.models.baselines.fg_unet_training import train_fg_unet
 from p3vae.models.baselines.random_forest import RandomForest
-from p3vae.models.decoder_parts import NoiseModel
+from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
 from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
@@ -22,6 +22,7 @@ from p3vae.models.landcover_job import (
     Job,
     Run,
     checked,
+    classified,
     classifier_f1,
     data_digest,
     reporter,
@@ -132,13 +133,27 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         if validation.scattered
         else fit_library(job.data, classes, optics, settings)
     )
+    f1 = _taught_f1(job, validation)
+    student, restarts = _taught(job, library, validation)
+    brain = ExactBrain(
+        library,
+        validation.noise,
+        validation.unknown_misfit,
+        student.eval(),
+        job.bands.wavelength_nm,
+        settings.physics,
+    )
+    return brain, summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
+
+
+def _taught(job: Job, library: Library, validation: Validation) -> tuple[SpectralClassifier, int]:
+    """A classifier that learned from the posterior of a library, and how often it had to begin anew."""
+    settings, epochs = job.settings, job.settings.epochs or _DEFAULT_EPOCHS
     teacher = Teacher.prepare(job, library, validation)
-    epochs = settings.epochs or _DEFAULT_EPOCHS
-    kept = job.part(job.folds[0])
 
     def build(seed: int) -> SpectralClassifier:
         torch.manual_seed(seed)
-        student = SpectralClassifier(len(job.bands), classes)
+        student = SpectralClassifier(len(job.bands), len(job.legend))
         student.standardise(torch.from_numpy(teacher.examples(2000, np.random.default_rng(seed))[0]))
         return student.to(job.device)
 
@@ -158,22 +173,22 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
             loss,
             Optimisation(epochs, learning_rate=2e-3),
             seed=seed,
-            on_epoch=reporter(job, epochs, lambda: classifier_f1(student, kept, classes)),
+            on_epoch=reporter(job, epochs),
             resume_from=job.run.resume_from if seed == settings.seed else None,
             save_state=job.run.keep,
         )
 
-    student, restarts = with_restarts(build, attempt, settings.seed)
-    summary = summarise(job, epochs, restarts, validation, classifier_f1(student, kept, classes))
-    brain = ExactBrain(
-        library,
-        validation.noise,
-        validation.unknown_misfit,
-        student.eval(),
-        job.bands.wavelength_nm,
-        settings.physics,
-    )
-    return brain, summary
+    return with_restarts(build, attempt, settings.seed)
+
+
+def _taught_f1(job: Job, validation: Validation) -> float:
+    """Average F1 of classifiers on polygons that they never saw; the one that is kept saw all."""
+    predicted = []
+    for fold, library in zip(job.folds, validation.libraries, strict=True):
+        trial = replace(job, data=job.part(~fold), run=Run())
+        predicted.append(classified(_taught(trial, library, validation)[0], job.part(fold)))
+    truth = np.concatenate([job.part(fold).class_index for fold in job.folds])
+    return average_f1(truth, np.concatenate(predicted), len(job.legend))
 
 
 def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, TrainingSummary]:

@@ -105,7 +105,7 @@ class EpochReport:
     losses: Mapping[str, float]
     """Named terms of the objective, batch means."""
     validation_f1: float
-    """Average F1 of the validation polygons, nan without any."""
+    """Average F1 of samples kept aside; nan where all are learned from."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ class TrainingSummary:
     """One per class, by the posterior."""
     average_f1: float
     classifier_f1: float
+    """Of q(y|x), on samples that it never saw."""
     restarts: int
     warnings: tuple[str, ...] = ()
 

@@ -167,6 +167,24 @@ def test_published_preset_trains_and_predicts(data, irradiance, tmp_path):
     np.testing.assert_array_equal(again.class_id, whole.class_id)
 
 
+def test_scores_are_of_polygons_that_were_not_learned_from(irradiance):
+    """Every polygon shows a material of its own and classes are dealt out in turn: nothing carries over."""
+    rng = np.random.default_rng(2)
+    corners = rng.uniform(0.05, 0.6, (30, 6))
+    position = np.linspace(0, 5, len(BANDS))
+    own = np.stack([np.interp(position, np.arange(6), corner) for corner in corners])
+    polygon = np.repeat(np.arange(30), 12)
+    spectra = own[polygon] + 0.002 * rng.standard_normal((360, len(BANDS)))
+    data = TrainingSet(spectra.astype(np.float32), polygon % 3, polygon, np.zeros((0, 24), np.float32))
+    reports = []
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, TrainingSettings(), on_epoch=reports.append)
+    own_class = np.array(LEGEND.ids)[data.class_index]
+    learned = model.predict(data.spectra, irradiance, method="classifier").class_id == own_class
+    assert learned.mean() > 0.9
+    assert model.summary.classifier_f1 < 0.6
+    assert not any(report.validation_f1 > 0.6 for report in reports)
+
+
 def test_sky_offset_is_used_kept_and_refused_where_it_means_nothing(data, irradiance, tmp_path):
     settings = TrainingSettings(preset="paper", epochs=1, sky_offset=0.6)
     model = train_land_cover(data, BANDS, irradiance, LEGEND, settings)
