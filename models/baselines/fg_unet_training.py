@@ -89,7 +89,7 @@ def _one_image(image: LabelledImage, unlabelled: int, images: int, seed: int) ->
     samples = TrainingSet(
         cube[known][plan.kept], classes[plan.kept], groups[known][plan.kept], unlabelled=cube[:0, 0]
     )
-    return samples, PatchSet(np.stack(patches), plan.place)
+    return samples, PatchSet(np.stack(patches), plan.place).without_nodata()
 
 
 def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
