@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from p3vae.models.patches import PatchSet
 from p3vae.models.training import TrainingState
-from p3vae.physics.irradiance import SKY_OFFSET
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import SKY_OFFSET, relight_spectra
 
 __all__ = [
     "ClassLegend",
@@ -151,6 +152,16 @@ class Prediction:
     """How badly the best class explains a spectrum, unknown above 1; None without a decoder."""
     probabilities: FloatArray | None = None
     """(pixels, classes), only when asked for."""
+
+    def relit(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
+        """What the same pixels would show flat and sunlit, NaN where they have no class.
+
+        `spectra` (pixels, bands) and `irradiance` may be at other bands than those the light was told from.
+        """
+        if self.irradiance is None or self.sky is None:
+            raise ValueError("the model does not tell light")
+        sun = np.where(self.class_id > 0, self.irradiance, np.float32(np.nan))
+        return relight_spectra(spectra, sun, self.sky, irradiance)
 
 
 class TrainingError(ValueError):

@@ -128,21 +128,40 @@ def test_relit_cube_is_flat_sunlit_reflectance_with_its_wavelengths(folder, tmp_
     assert 0.7 < after < 1.4
 
 
-def test_classifier_and_unknown_and_mask(folder, tmp_path):
-    succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "q",
-            "--method", "classifier")  # fmt: skip
-    assert agreement(folder, "noon", tmp_path / "q") > 0.6
-    with rasterio.open(folder / "noon.tif") as source:
+def with_corner(scene, path, values):
+    """A copy of a scene with other counts (bands, 9, 9) in its first corner."""
+    with rasterio.open(scene) as source:
         cube, profile = source.read(), source.profile
         tags = [source.tags(band) for band in source.indexes]
         scales, general = source.scales, source.tags()
-    cube[:, :9, :9] = np.random.default_rng(0).integers(500, 9000, (len(cube), 9, 9))
-    with rasterio.open(tmp_path / "odd.tif", "w", **profile) as target:
+    cube[:, :9, :9] = values
+    with rasterio.open(path, "w", **profile) as target:
         target.write(cube)
         target.scales = scales
         target.update_tags(**general)
         for band, band_tags in enumerate(tags, 1):
             target.update_tags(band, **band_tags)
+
+
+def test_ground_too_dark_to_judge_is_nodata_in_every_map(folder, tmp_path):
+    with_corner(folder / "noon.tif", tmp_path / "dark.tif", np.zeros((40, 9, 9)))
+    model = ("-m", folder / "town.p3vae")
+    succeed("classify", tmp_path / "dark.tif", *model, "-o", tmp_path, "--probabilities", "--unknown")
+    succeed("irradiance-map", tmp_path / "dark.tif", *model, "-o", tmp_path / "light", "--relight")
+    found = read(tmp_path / "dark_landcover.tif")
+    assert not found[:9, :9].any() and found[9:, 9:].all()
+    names = [tmp_path / f"dark_{name}.tif" for name in ("confidence", "irradiance", "irradiance_std")]
+    for path in (*names, tmp_path / "dark_probabilities.tif", tmp_path / "light" / "dark_relit.tif"):
+        values = read(path)
+        assert np.isnan(values[:9, :9]).all() and np.isfinite(values[9:, 9:]).all(), path.name
+
+
+def test_classifier_and_unknown_and_mask(folder, tmp_path):
+    succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "q",
+            "--method", "classifier")  # fmt: skip
+    assert agreement(folder, "noon", tmp_path / "q") > 0.6
+    noise = np.random.default_rng(0).integers(500, 9000, (40, 9, 9))
+    with_corner(folder / "noon.tif", tmp_path / "odd.tif", noise)
     succeed("classify", tmp_path / "odd.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "u", "--unknown")
     found = read(tmp_path / "u" / "odd_landcover.tif")
     assert (found[:9, :9] == 255).mean() > 0.95

@@ -100,6 +100,8 @@ def test_relighting_brings_shadow_back(model, irradiance):
     bright = z > 0.2
     error = np.abs(relit - materials()[truth])[bright].mean()
     assert error < 0.3 * np.abs(spectra - materials()[truth])[bright].mean()
+    spectra[7] = 0.0
+    assert np.isnan(model.relight(spectra, irradiance)).any(1).nonzero()[0].tolist() == [7]
 
 
 def test_another_sun_is_only_another_irradiance(model, irradiance):
