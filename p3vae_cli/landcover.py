@@ -45,6 +45,12 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
     """Land cover, confidence, irradiance with its std where the model tells it, and what `options` adds."""
     if options.unknown and not model.brain.gives_misfit:
         raise UsageError(f"--unknown needs a model that reconstructs spectra; {model_name} does not")
+    if options.unknown and UNKNOWN in model.legend.ids:
+        name = model.legend.names[model.legend.ids.index(UNKNOWN)]
+        raise UsageError(
+            f"--unknown marks pixels with {UNKNOWN}, which is the class {name} of {model_name}",
+            remedy="train with another id for that class",
+        )
     predict = _Predictor(scene, model, options, model_name)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -13,6 +14,7 @@ import rasterio
 from click.testing import CliRunner
 
 from p3vae.cli.main import main
+from p3vae.models.landcover import load_model, save_model
 
 
 def run(*arguments):
@@ -169,6 +171,17 @@ def test_classifier_and_unknown_and_mask(folder, tmp_path):
     succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "m",
             "--mask", folder / "noon_labels.gpkg")  # fmt: skip
     assert 0 < (read(tmp_path / "m" / "noon_landcover.tif") > 0).mean() < 0.5
+
+
+def test_unknown_is_never_mixed_up_with_a_class(folder, tmp_path):
+    model = load_model(folder / "town.p3vae")
+    ids = (*model.legend.ids[:-1], 255)
+    save_model(tmp_path / "full.p3vae", replace(model, legend=replace(model.legend, ids=ids)))
+    call = ("classify", folder / "noon.tif", "-m", tmp_path / "full.p3vae", "-o", tmp_path / "maps")
+    message = fail(2, *call, "--unknown")
+    assert "255" in message and model.legend.names[-1] in message
+    assert not (tmp_path / "maps").exists()
+    succeed(*call)
 
 
 def test_irradiance_from_a_table_replaces_the_clear_sky(folder, tmp_path):
