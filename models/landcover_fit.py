@@ -287,7 +287,6 @@ def _level_uncertainty(parts: Sequence[TrainingSet]) -> float:
 def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: int) -> list[FloatArray]:
     """Unlabelled pixels that surely belong to each class, a few hundred at most."""
     pixels = _some(data.unlabelled, _MOST_UNLABELLED, seed)
-    pixels = pixels[np.isfinite(pixels).all(1) & (np.square(pixels).mean(1) > 1e-6)]
     if not len(pixels):
         return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
     found = optics.solver(library, NoiseModel()).solve(torch.from_numpy(np.ascontiguousarray(pixels)))

@@ -20,6 +20,7 @@ from p3vae.models.landcover_types import (
     ClassLegend,
     ClassScore,
     EpochReport,
+    FloatArray,
     TrainingError,
     TrainingSet,
     TrainingSettings,
@@ -36,6 +37,8 @@ Net = TypeVar("Net", bound=nn.Module)
 _FOLDS = 2
 _RESTARTS = 3
 _FEWEST_TO_SHARE = 8
+_DARKEST_LABELLED, _DARKEST_UNLABELLED = 1e-8, 1e-6
+"""Mean squares of reflectance [1] below which a spectrum tells nothing; a label still tells its class."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ def checked(
         raise TrainingError(f"spectra must have the {count} bands of the model")
     if len(irradiance.direct) != count:
         raise TrainingError(f"irradiance must be given at the {count} bands of the model")
-    good = np.isfinite(data.spectra).all(1) & (np.square(data.spectra).mean(1) > 1e-8)
+    good = _usable(data.spectra, _DARKEST_LABELLED)
     missing = set(range(len(legend))) - set(np.unique(data.class_index[good]).tolist())
     if missing:
         names = ", ".join(legend.names[index] for index in sorted(missing))
@@ -212,9 +215,17 @@ def checked(
         np.ascontiguousarray(data.spectra[good], dtype=np.float32),
         data.class_index[good],
         data.group[good],
-        np.ascontiguousarray(data.unlabelled, dtype=np.float32),
+        np.ascontiguousarray(
+            data.unlabelled[_usable(data.unlabelled, _DARKEST_UNLABELLED)], dtype=np.float32
+        ),
         None if data.patches is None else replace(data.patches, place=data.patches.place[good]),
     )
+
+
+def _usable(spectra: FloatArray, darkest: float) -> npt.NDArray[np.bool_]:
+    """Which spectra (samples, bands) are finite and brighter than a mean square of reflectance."""
+    usable: npt.NDArray[np.bool_] = np.isfinite(spectra).all(1) & (np.square(spectra).mean(1) > darkest)
+    return usable
 
 
 def data_digest(data: TrainingSet) -> str:

@@ -227,6 +227,15 @@ def test_a_class_of_one_pixel_is_trained_but_not_validated(data, irradiance):
     assert (model.predict(spectra, irradiance).class_id == np.array(LEGEND.ids)[truth]).mean() > 0.9
 
 
+@pytest.mark.parametrize("name", ["p3vae", "gaussian-vae"])
+def test_useless_unlabelled_pixels_change_nothing(data, irradiance, name):
+    useless = np.stack([np.full(len(BANDS), np.nan), np.zeros(len(BANDS))]).astype(np.float32)
+    more = replace(data, unlabelled=np.concatenate([useless, data.unlabelled, useless]))
+    settings = TrainingSettings(model=name, epochs=1)
+    models = [train_land_cover(some, BANDS, irradiance, LEGEND, settings) for some in (data, more)]
+    assert models[0].digest == models[1].digest
+
+
 def test_missing_class_is_refused(data, irradiance):
     mask = data.class_index != 1
     short = TrainingSet(data.spectra[mask], data.class_index[mask], data.group[mask], data.unlabelled)
