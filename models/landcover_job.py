@@ -36,6 +36,7 @@ Net = TypeVar("Net", bound=nn.Module)
 
 _FOLDS = 2
 _RESTARTS = 3
+_ATTEMPT = "restarts"
 _FEWEST_TO_SHARE = 8
 _DARKEST_LABELLED, _DARKEST_UNLABELLED = 1e-8, 1e-6
 """Mean squares of reflectance [1] below which a spectrum tells nothing; a label still tells its class."""
@@ -54,6 +55,22 @@ class Run:
         """Hand a state to the caller, with what a resumed run must agree with."""
         if self.save_state is not None:
             self.save_state(replace(state, notes=self.notes))
+
+    @property
+    def first_attempt(self) -> int:
+        """Restarts that the resumed run had behind it."""
+        return 0 if self.resume_from is None else int(self.resume_from.notes.get(_ATTEMPT, 0))
+
+    def attempt(self, number: int) -> Run:
+        """The run as one attempt sees it: a state belongs to the attempt that left it."""
+        mine = self.resume_from if number == self.first_attempt else None
+        return replace(self, resume_from=mine, notes={**self.notes, _ATTEMPT: number})
+
+    def may_resume(self) -> bool:
+        """Whether the state to go on from is of the same data and settings."""
+        if self.resume_from is None:
+            return True
+        return {k: v for k, v in self.resume_from.notes.items() if k != _ATTEMPT} == self.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,14 +147,15 @@ def validation_folds(
 
 
 def with_restarts(
-    build: Callable[[int], Net], attempt: Callable[[Net, int], None], seed: int
+    build: Callable[[int], Net], attempt: Callable[[Net, int, Run], None], job: Job
 ) -> tuple[Net, int]:
     """A trained network and how often training had to begin anew from another seed."""
-    for restarts in range(_RESTARTS + 1):
+    for restarts in range(job.run.first_attempt, _RESTARTS + 1):
+        seed = job.settings.seed + 1000 * restarts
         with torch.random.fork_rng(devices=[]):
-            net = build(seed + 1000 * restarts)
+            net = build(seed)
             try:
-                attempt(net, seed + 1000 * restarts)
+                attempt(net, seed, job.run.attempt(restarts))
             except BrokenRunError as error:
                 last = error
                 continue

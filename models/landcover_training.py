@@ -82,9 +82,9 @@ def train_land_cover(
     data = checked(training_set, bands, irradiance, legend)
     digest = data_digest(data)
     notes: dict[str, object] = {"settings": asdict(settings), "data_sha256": digest}
-    if resume_from is not None and dict(resume_from.notes) != notes:
-        raise TrainingError("the checkpoint belongs to a training with other data or settings")
     run = Run(on_epoch, resume_from, save_state, notes)
+    if not run.may_resume():
+        raise TrainingError("the checkpoint belongs to a training with other data or settings")
     enough = _ENOUGH_POLYGONS if issubclass(brain_type(settings), StoredNetwork) else 2
     folds, warnings = validation_folds(data, legend, settings, enough)
     job = Job(data, bands, irradiance, legend, settings, folds, run, device)
@@ -157,7 +157,7 @@ def _taught(job: Job, library: Library, validation: Validation) -> tuple[Spectra
         student.standardise(torch.from_numpy(teacher.examples(2000, np.random.default_rng(seed))[0]))
         return student.to(job.device)
 
-    def attempt(student: SpectralClassifier, seed: int) -> None:
+    def attempt(student: SpectralClassifier, seed: int, run: Run) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Examples]:
             rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
             for _step in range(_STEPS):
@@ -174,11 +174,11 @@ def _taught(job: Job, library: Library, validation: Validation) -> tuple[Spectra
             Optimisation(epochs, learning_rate=2e-3),
             seed=seed,
             on_epoch=reporter(job, epochs),
-            resume_from=job.run.resume_from if seed == settings.seed else None,
-            save_state=job.run.keep,
+            resume_from=run.resume_from,
+            save_state=run.keep,
         )
 
-    return with_restarts(build, attempt, settings.seed)
+    return with_restarts(build, attempt, job)
 
 
 def _taught_f1(job: Job, validation: Validation) -> float:
@@ -204,7 +204,7 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
         torch.manual_seed(seed)
         return kind(job.frame).to(job.device)
 
-    def attempt(net: NetworkBrain, seed: int) -> None:
+    def attempt(net: NetworkBrain, seed: int, run: Run) -> None:
         train(
             net,
             partial(_batches, rest, settings.batch_size),
@@ -214,11 +214,11 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
             weight_decay=kind.weight_decay,
             validation_loss=torch.no_grad()(lambda: float(net.validation_loss(kept_x, kept_y))),
             on_epoch=reporter(job, epochs, lambda: classifier_f1(net.classifier, kept, classes)),
-            resume_from=job.run.resume_from if seed == settings.seed else None,
-            save_state=job.run.keep,
+            resume_from=run.resume_from,
+            save_state=run.keep,
         )
 
-    net, restarts = with_restarts(build, attempt, settings.seed)
+    net, restarts = with_restarts(build, attempt, job)
     net.eval()
     with torch.inference_mode():
         net.after_training(kept_x)

@@ -7,7 +7,9 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from p3vae.models.baselines.random_forest import RandomForest
+from p3vae.models.baselines.spectral_cnn import SpectralCNN
 from p3vae.models.baselines.ss_infogan import SemiSupervisedInfoGAN
+from p3vae.models.checkpoint import load_state, save_state
 from p3vae.models.landcover import (
     ClassLegend,
     TrainingError,
@@ -138,6 +140,26 @@ def test_resumed_equals_uninterrupted(model):
     frame = (training_set(), BANDS, LIGHT, LEGEND, settings)
     whole = train_land_cover(*frame, save_state=states.append)
     assert train_land_cover(*frame, resume_from=states[0]).digest == whole.digest
+
+
+@pytest.mark.parametrize("saved", [0, 1])
+def test_a_restarted_run_is_resumed_from_its_own_seed(monkeypatch, tmp_path, saved):
+    """The first start breaks down; the second one is stopped after an epoch or two, and goes on."""
+    losses, seeds = SpectralCNN.losses, []
+
+    def unlucky_at_first(self, batch):
+        seeds.append(torch.initial_seed())
+        terms = losses(self, batch)
+        return {"total": terms["total"] * (np.nan if seeds[-1] == seeds[0] else 1.0)}
+
+    monkeypatch.setattr(SpectralCNN, "losses", unlucky_at_first)
+    settings, states = TrainingSettings(model="cnn", epochs=3, batch_size=64), []
+    frame = (training_set(), BANDS, LIGHT, LEGEND, settings)
+    whole = train_land_cover(*frame, save_state=states.append)
+    assert whole.summary.restarts == 1
+    save_state(tmp_path / "state", states[saved])
+    resumed = train_land_cover(*frame, resume_from=load_state(tmp_path / "state"))
+    assert resumed.digest == whole.digest
 
 
 def test_without_physics_the_published_model_is_called_guided():
