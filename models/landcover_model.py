@@ -68,7 +68,7 @@ class LandCoverModel:
 
         `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
         `method` None is the model's usual one. Deterministic, and the same however the pixels are split
-        over calls.
+        over calls, from networks of the rivals and of the published p3VAE up to rounding.
         """
         chosen = method or self.methods[0]
         if chosen not in self.methods:

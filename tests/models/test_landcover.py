@@ -125,12 +125,16 @@ def test_useless_pixels_are_nodata_and_strange_ones_unknown(model, irradiance):
     assert model.predict(spectra[:0], irradiance).class_id.shape == (0,)
 
 
-def test_calls_can_be_split_anyhow(model, irradiance):
-    spectra = pixels(irradiance, 101, 9, flat=False)[0]
-    whole = model.predict(spectra, irradiance)
-    parts = [model.predict(part, irradiance) for part in np.array_split(spectra, 7)]
-    np.testing.assert_allclose(np.concatenate([p.irradiance for p in parts]), whole.irradiance, atol=1e-6)
-    np.testing.assert_array_equal(np.concatenate([p.class_id for p in parts]), whole.class_id)
+@pytest.mark.parametrize("method", ["posterior", "classifier"])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_calls_can_be_split_anyhow(model, irradiance, method, layout):
+    spectra = np.asarray(pixels(irradiance, 101, 9, flat=False)[0], order=layout)
+    whole, *parts = (
+        model.predict(part, irradiance, method=method, want_probabilities=True)
+        for part in (spectra, *np.split(spectra, (1, 3, 8, 40, 41)))
+    )
+    for name in ("class_id", "probabilities", "irradiance", "irradiance_std"):
+        np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
 
 
 def test_same_seed_same_model_and_resumed_equals_uninterrupted(data, irradiance, model, tmp_path):
