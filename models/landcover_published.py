@@ -63,7 +63,7 @@ class PublishedP3VAE(SemiSupervisedVAE):
     @torch.no_grad()
     def latent_spectra(self) -> list[Spectra]:
         """ρ_k(y)."""
-        return list(self.decoder.spectra().double().cpu().numpy())
+        return list(self.decoder.spectra().cpu().double().numpy())
 
 
 def mixed(table: Tensor, y: Tensor, v: Tensor) -> Tensor:

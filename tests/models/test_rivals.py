@@ -178,6 +178,14 @@ def test_forest_votes_as_the_library_that_grew_it():
     assert (found[:, 1] == 0).all()
 
 
+def test_trees_stay_where_double_precision_is():
+    """The device `meta` has no numbers at all."""
+    spectra, truth = pixels(60, 7)
+    forest = RandomForest.of(RandomForestClassifier(5, random_state=0).fit(spectra, truth), 3)
+    x = torch.from_numpy(spectra)
+    torch.testing.assert_close(forest.on("meta").probabilities(x), forest.probabilities(x))
+
+
 def test_filters_are_convolutions_of_each_run_by_itself():
     torch.manual_seed(0)
     filters, spectra = SegmentFilters((12, 17)), torch.rand(5, 29)
