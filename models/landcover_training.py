@@ -211,7 +211,6 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
             net.losses,
             replace(descent, epochs=epochs),
             seed=seed,
-            weight_decay=kind.weight_decay,
             validation_loss=torch.no_grad()(lambda: float(net.validation_loss(kept_x, kept_y))),
             on_epoch=reporter(job, epochs, lambda: classifier_f1(net.classifier, kept, classes)),
             resume_from=run.resume_from,
