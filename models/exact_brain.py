@@ -15,7 +15,7 @@ from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import PosteriorSolver
+from p3vae.models.posterior import PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
@@ -45,8 +45,12 @@ class ExactBrain:
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
     def _classified(self, spectra: Tensor) -> Tensor:
-        """Logits of the classifier, a few pixels at a time: its features are copies of the spectra."""
-        return torch.cat([self.classifier(few) for few in torch.split(spectra, _FEW)])
+        """Logits of the classifier, a few pixels at a time: its features are copies of the spectra.
+
+        In whole lanes and one layout, for the same reason as in `padded`.
+        """
+        parts = torch.split(torch.arange(len(spectra), device=spectra.device), _FEW)
+        return torch.cat([self.classifier(spectra[padded(rows)].contiguous())[: len(rows)] for rows in parts])
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the mixing of the likeliest class, (pixels, 2 + most spectra of a class)."""

@@ -57,7 +57,7 @@ class Judgement(NamedTuple):
 class Brain(Protocol):
     """Tells classes, and perhaps light; knows how to be stored. Spectra are float32, finite, never dark.
 
-    A pixel's result must depend neither on chance nor on the other pixels of the call.
+    A pixel's result must depend neither on chance nor, but for rounding, on the other pixels of the call.
     """
 
     @property

@@ -67,6 +67,8 @@ class Validation:
     """True when one spectrum per class and their scatter told classes best."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
+    libraries: tuple[Library, ...] = ()
+    """Per fold, of the kind that told classes best, from the other polygons alone."""
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
@@ -175,6 +177,7 @@ def validate(
         sensor_noise=noise,
         unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
         unfamiliar=float(1 - familiar.mean()),
+        libraries=tuple(scattered if is_scattered else libraries),
     )
 
 
@@ -284,7 +287,6 @@ def _level_uncertainty(parts: Sequence[TrainingSet]) -> float:
 def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: int) -> list[FloatArray]:
     """Unlabelled pixels that surely belong to each class, a few hundred at most."""
     pixels = _some(data.unlabelled, _MOST_UNLABELLED, seed)
-    pixels = pixels[np.isfinite(pixels).all(1) & (np.square(pixels).mean(1) > 1e-6)]
     if not len(pixels):
         return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
     found = optics.solver(library, NoiseModel()).solve(torch.from_numpy(np.ascontiguousarray(pixels)))

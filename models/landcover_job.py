@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from p3vae.models.landcover_types import (
     ClassLegend,
     ClassScore,
     EpochReport,
+    FloatArray,
     TrainingError,
     TrainingSet,
     TrainingSettings,
@@ -34,22 +36,41 @@ Net = TypeVar("Net", bound=nn.Module)
 
 _FOLDS = 2
 _RESTARTS = 3
+_ATTEMPT = "restarts"
 _FEWEST_TO_SHARE = 8
+_DARKEST_LABELLED, _DARKEST_UNLABELLED = 1e-8, 1e-6
+"""Mean squares of reflectance [1] below which a spectrum tells nothing; a label still tells its class."""
 
 
 @dataclass(frozen=True)
 class Run:
     """The caller's side of a training run."""
 
-    on_epoch: Callable[[EpochReport], None] | None
-    resume_from: TrainingState | None
-    save_state: Callable[[TrainingState], None] | None
-    notes: dict[str, object]
+    on_epoch: Callable[[EpochReport], None] | None = None
+    resume_from: TrainingState | None = None
+    save_state: Callable[[TrainingState], None] | None = None
+    notes: dict[str, object] = field(default_factory=dict)
 
     def keep(self, state: TrainingState) -> None:
         """Hand a state to the caller, with what a resumed run must agree with."""
         if self.save_state is not None:
             self.save_state(replace(state, notes=self.notes))
+
+    @property
+    def first_attempt(self) -> int:
+        """Restarts that the resumed run had behind it."""
+        return 0 if self.resume_from is None else int(self.resume_from.notes.get(_ATTEMPT, 0))
+
+    def attempt(self, number: int) -> Run:
+        """The run as one attempt sees it: a state belongs to the attempt that left it."""
+        mine = self.resume_from if number == self.first_attempt else None
+        return replace(self, resume_from=mine, notes={**self.notes, _ATTEMPT: number})
+
+    def may_resume(self) -> bool:
+        """Whether the state to go on from is of the same data and settings."""
+        if self.resume_from is None:
+            return True
+        return {k: v for k, v in self.resume_from.notes.items() if k != _ATTEMPT} == self.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +147,15 @@ def validation_folds(
 
 
 def with_restarts(
-    build: Callable[[int], Net], attempt: Callable[[Net, int], None], seed: int
+    build: Callable[[int], Net], attempt: Callable[[Net, int, Run], None], job: Job
 ) -> tuple[Net, int]:
     """A trained network and how often training had to begin anew from another seed."""
-    for restarts in range(_RESTARTS + 1):
+    for restarts in range(job.run.first_attempt, _RESTARTS + 1):
+        seed = job.settings.seed + 1000 * restarts
         with torch.random.fork_rng(devices=[]):
-            net = build(seed + 1000 * restarts)
+            net = build(seed)
             try:
-                attempt(net, seed + 1000 * restarts)
+                attempt(net, seed, job.run.attempt(restarts))
             except BrokenRunError as error:
                 last = error
                 continue
@@ -141,8 +163,10 @@ def with_restarts(
     raise TrainingError(f"training broke down {_RESTARTS + 1} times: {last}")
 
 
-def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochOutcome], None] | None:
-    """What tells the caller of an epoch."""
+def reporter(
+    job: Job, epochs: int, f1: Callable[[], float] = lambda: math.nan
+) -> Callable[[EpochOutcome], None] | None:
+    """What tells the caller of an epoch; `f1` scores samples kept aside, if there are any."""
     if job.run.on_epoch is None:
         return None
     show = job.run.on_epoch
@@ -150,11 +174,18 @@ def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochO
 
 
 @torch.inference_mode()
+def classified(classifier: nn.Module, samples: TrainingSet) -> npt.NDArray[np.int64]:
+    """Class indices of the labelled samples by q(y|x)."""
+    device = next(classifier.parameters()).device
+    index: npt.NDArray[np.int64] = (
+        classifier(torch.from_numpy(samples.spectra).to(device)).argmax(1).cpu().numpy()
+    )
+    return index
+
+
 def classifier_f1(classifier: nn.Module, kept: TrainingSet, classes: int) -> float:
     """Average F1 of q(y|x) on samples kept aside."""
-    device = next(classifier.parameters()).device
-    predicted = classifier(torch.from_numpy(kept.spectra).to(device)).argmax(1).cpu().numpy()
-    return average_f1(kept.class_index, predicted, classes)
+    return average_f1(kept.class_index, classified(classifier, kept), classes)
 
 
 def summarise(
@@ -193,7 +224,7 @@ def checked(
         raise TrainingError(f"spectra must have the {count} bands of the model")
     if len(irradiance.direct) != count:
         raise TrainingError(f"irradiance must be given at the {count} bands of the model")
-    good = np.isfinite(data.spectra).all(1) & (np.square(data.spectra).mean(1) > 1e-8)
+    good = _usable(data.spectra, _DARKEST_LABELLED)
     missing = set(range(len(legend))) - set(np.unique(data.class_index[good]).tolist())
     if missing:
         names = ", ".join(legend.names[index] for index in sorted(missing))
@@ -202,9 +233,17 @@ def checked(
         np.ascontiguousarray(data.spectra[good], dtype=np.float32),
         data.class_index[good],
         data.group[good],
-        np.ascontiguousarray(data.unlabelled, dtype=np.float32),
+        np.ascontiguousarray(
+            data.unlabelled[_usable(data.unlabelled, _DARKEST_UNLABELLED)], dtype=np.float32
+        ),
         None if data.patches is None else replace(data.patches, place=data.patches.place[good]),
     )
+
+
+def _usable(spectra: FloatArray, darkest: float) -> npt.NDArray[np.bool_]:
+    """Which spectra (samples, bands) are finite and brighter than a mean square of reflectance."""
+    usable: npt.NDArray[np.bool_] = np.isfinite(spectra).all(1) & (np.square(spectra).mean(1) > darkest)
+    return usable
 
 
 def data_digest(data: TrainingSet) -> str:

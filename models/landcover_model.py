@@ -24,7 +24,6 @@ from p3vae.models.landcover_types import (
     TrainingSummary,
 )
 from p3vae.physics.illumination import SpectralIrradiance
-from p3vae.physics.irradiance import relight_spectra
 from p3vae.physics.spectral_response import Bands, select_spectra
 
 KIND = "landcover"
@@ -69,7 +68,7 @@ class LandCoverModel:
 
         `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
         `method` None is the model's usual one. Deterministic, and the same however the pixels are split
-        over calls.
+        over calls, from networks of the rivals and of the published p3VAE up to rounding.
         """
         chosen = method or self.methods[0]
         if chosen not in self.methods:
@@ -150,12 +149,8 @@ class LandCoverModel:
         return self.brain.latent_spectra()
 
     def relight(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
-        """The reflectance that the same ground would show flat and sunlit, (pixels, bands)."""
-        light = self.predict(spectra, irradiance)
-        if light.irradiance is None or light.sky is None:
-            raise ValueError(f"a {self.settings.model} model does not tell light")
-        sky = np.where(light.class_id > 0, light.sky, 1.0)
-        return relight_spectra(spectra, light.irradiance, sky, irradiance)
+        """What the same ground would show flat and sunlit, (pixels, bands); NaN where it has no class."""
+        return self.predict(spectra, irradiance).relit(spectra, irradiance)
 
     @property
     def digest(self) -> str:

@@ -77,8 +77,6 @@ class NetworkBrain(StoredNetwork):
     """A brain with a classifier q(y|x) that is trained by gradients; alone, it is the spectral CNN."""
 
     descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
-    weight_decay: ClassVar[Mapping[str, float]] = {}
-    """L2 penalty by the first part of parameter names."""
     learns_unlabelled: ClassVar[bool] = True
     classifier: nn.Module
 

@@ -56,13 +56,14 @@ class PublishedP3VAE(SemiSupervisedVAE):
         table = self.decoder.spectra()
         reflectance = mixed(table.detach() if frozen else table, y, z[..., 1:])
         sun = z[..., 0]
-        seen: Tensor = apparent_reflectance(reflectance, sun, sky_from_sun(sun), light[0], light[1])
+        sky = sky_from_sun(sun, offset=self.sky_offset)
+        seen: Tensor = apparent_reflectance(reflectance, sun, sky, light[0], light[1])
         return seen
 
     @torch.no_grad()
     def latent_spectra(self) -> list[Spectra]:
         """ρ_k(y)."""
-        return list(self.decoder.spectra().double().cpu().numpy())
+        return list(self.decoder.spectra().cpu().double().numpy())
 
 
 def mixed(table: Tensor, y: Tensor, v: Tensor) -> Tensor:

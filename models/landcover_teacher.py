@@ -39,7 +39,6 @@ class Teacher:
         spectra = data.spectra.astype(np.float64)
         rng = np.random.default_rng(job.settings.seed)
         unlabelled = data.unlabelled[rng.permutation(len(data.unlabelled))[:_MOST_TAUGHT]]
-        unlabelled = unlabelled[np.isfinite(unlabelled).all(1) & (np.square(unlabelled).mean(1) > 1e-6)]
         judged = np.zeros((0, len(job.legend)), np.float32)
         if len(unlabelled):
             found = optics.solver(library, validation.noise).solve(torch.from_numpy(unlabelled))

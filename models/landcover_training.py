@@ -14,7 +14,7 @@ from torch import Tensor
 from p3vae.models.baselines.fg_unet_brain import FGUNet
 from p3vae.models.baselines.fg_unet_training import train_fg_unet
 from p3vae.models.baselines.random_forest import RandomForest
-from p3vae.models.decoder_parts import NoiseModel
+from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
 from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
@@ -22,6 +22,7 @@ from p3vae.models.landcover_job import (
     Job,
     Run,
     checked,
+    classified,
     classifier_f1,
     data_digest,
     reporter,
@@ -31,6 +32,7 @@ from p3vae.models.landcover_job import (
 )
 from p3vae.models.landcover_model import LandCoverModel
 from p3vae.models.landcover_network import Batch, NetworkBrain, StoredNetwork
+from p3vae.models.landcover_published import PublishedP3VAE
 from p3vae.models.landcover_teacher import Teacher
 from p3vae.models.landcover_types import (
     ClassLegend,
@@ -45,6 +47,7 @@ from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
 from p3vae.models.training import Losses, Optimisation, train
 from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import SKY_OFFSET
 from p3vae.physics.spectral_response import Bands
 
 Examples = tuple[Tensor, Tensor]
@@ -79,9 +82,9 @@ def train_land_cover(
     data = checked(training_set, bands, irradiance, legend)
     digest = data_digest(data)
     notes: dict[str, object] = {"settings": asdict(settings), "data_sha256": digest}
-    if resume_from is not None and dict(resume_from.notes) != notes:
-        raise TrainingError("the checkpoint belongs to a training with other data or settings")
     run = Run(on_epoch, resume_from, save_state, notes)
+    if not run.may_resume():
+        raise TrainingError("the checkpoint belongs to a training with other data or settings")
     enough = _ENOUGH_POLYGONS if issubclass(brain_type(settings), StoredNetwork) else 2
     folds, warnings = validation_folds(data, legend, settings, enough)
     job = Job(data, bands, irradiance, legend, settings, folds, run, device)
@@ -104,6 +107,8 @@ def _require_sense(settings: TrainingSettings) -> None:
             "only the default p3vae can be trained without physics; "
             "the published one without physics is the model guided-vae"
         )
+    if settings.sky_offset != SKY_OFFSET and brain_type(settings) is not PublishedP3VAE:
+        raise TrainingError("only the published p3vae (preset paper) has a sky offset")
 
 
 def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:
@@ -128,17 +133,31 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         if validation.scattered
         else fit_library(job.data, classes, optics, settings)
     )
+    f1 = _taught_f1(job, validation)
+    student, restarts = _taught(job, library, validation)
+    brain = ExactBrain(
+        library,
+        validation.noise,
+        validation.unknown_misfit,
+        student.eval(),
+        job.bands.wavelength_nm,
+        settings.physics,
+    )
+    return brain, summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
+
+
+def _taught(job: Job, library: Library, validation: Validation) -> tuple[SpectralClassifier, int]:
+    """A classifier that learned from the posterior of a library, and how often it had to begin anew."""
+    settings, epochs = job.settings, job.settings.epochs or _DEFAULT_EPOCHS
     teacher = Teacher.prepare(job, library, validation)
-    epochs = settings.epochs or _DEFAULT_EPOCHS
-    kept = job.part(job.folds[0])
 
     def build(seed: int) -> SpectralClassifier:
         torch.manual_seed(seed)
-        student = SpectralClassifier(len(job.bands), classes)
+        student = SpectralClassifier(len(job.bands), len(job.legend))
         student.standardise(torch.from_numpy(teacher.examples(2000, np.random.default_rng(seed))[0]))
         return student.to(job.device)
 
-    def attempt(student: SpectralClassifier, seed: int) -> None:
+    def attempt(student: SpectralClassifier, seed: int, run: Run) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Examples]:
             rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
             for _step in range(_STEPS):
@@ -154,22 +173,22 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
             loss,
             Optimisation(epochs, learning_rate=2e-3),
             seed=seed,
-            on_epoch=reporter(job, epochs, lambda: classifier_f1(student, kept, classes)),
-            resume_from=job.run.resume_from if seed == settings.seed else None,
-            save_state=job.run.keep,
+            on_epoch=reporter(job, epochs),
+            resume_from=run.resume_from,
+            save_state=run.keep,
         )
 
-    student, restarts = with_restarts(build, attempt, settings.seed)
-    summary = summarise(job, epochs, restarts, validation, classifier_f1(student, kept, classes))
-    brain = ExactBrain(
-        library,
-        validation.noise,
-        validation.unknown_misfit,
-        student.eval(),
-        job.bands.wavelength_nm,
-        settings.physics,
-    )
-    return brain, summary
+    return with_restarts(build, attempt, job)
+
+
+def _taught_f1(job: Job, validation: Validation) -> float:
+    """Average F1 of classifiers on polygons that they never saw; the one that is kept saw all."""
+    predicted = []
+    for fold, library in zip(job.folds, validation.libraries, strict=True):
+        trial = replace(job, data=job.part(~fold), run=Run())
+        predicted.append(classified(_taught(trial, library, validation)[0], job.part(fold)))
+    truth = np.concatenate([job.part(fold).class_index for fold in job.folds])
+    return average_f1(truth, np.concatenate(predicted), len(job.legend))
 
 
 def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, TrainingSummary]:
@@ -185,21 +204,20 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
         torch.manual_seed(seed)
         return kind(job.frame).to(job.device)
 
-    def attempt(net: NetworkBrain, seed: int) -> None:
+    def attempt(net: NetworkBrain, seed: int, run: Run) -> None:
         train(
             net,
             partial(_batches, rest, settings.batch_size),
             net.losses,
             replace(descent, epochs=epochs),
             seed=seed,
-            weight_decay=kind.weight_decay,
             validation_loss=torch.no_grad()(lambda: float(net.validation_loss(kept_x, kept_y))),
             on_epoch=reporter(job, epochs, lambda: classifier_f1(net.classifier, kept, classes)),
-            resume_from=job.run.resume_from if seed == settings.seed else None,
-            save_state=job.run.keep,
+            resume_from=run.resume_from,
+            save_state=run.keep,
         )
 
-    net, restarts = with_restarts(build, attempt, settings.seed)
+    net, restarts = with_restarts(build, attempt, job)
     net.eval()
     with torch.inference_mode():
         net.after_training(kept_x)

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from p3vae.models.patches import PatchSet
 from p3vae.models.training import TrainingState
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import SKY_OFFSET, relight_spectra
 
 __all__ = [
     "ClassLegend",
@@ -90,6 +92,8 @@ class TrainingSettings:
     validation_fraction: float = 0.25
     """Share of each class's polygons kept aside."""
     model: ModelName = "p3vae"
+    sky_offset: float = SKY_OFFSET
+    """g_b of the published p3VAE: the skylight that reaches ground without any sun [1]."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class EpochReport:
     losses: Mapping[str, float]
     """Named terms of the objective, batch means."""
     validation_f1: float
-    """Average F1 of the validation polygons, nan without any."""
+    """Average F1 of samples kept aside; nan where all are learned from."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ class TrainingSummary:
     """One per class, by the posterior."""
     average_f1: float
     classifier_f1: float
+    """Of q(y|x), on samples that it never saw."""
     restarts: int
     warnings: tuple[str, ...] = ()
 
@@ -147,6 +152,16 @@ class Prediction:
     """How badly the best class explains a spectrum, unknown above 1; None without a decoder."""
     probabilities: FloatArray | None = None
     """(pixels, classes), only when asked for."""
+
+    def relit(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
+        """What the same pixels would show flat and sunlit, NaN where they have no class.
+
+        `spectra` (pixels, bands) and `irradiance` may be at other bands than those the light was told from.
+        """
+        if self.irradiance is None or self.sky is None:
+            raise ValueError("the model does not tell light")
+        sun = np.where(self.class_id > 0, self.irradiance, np.float32(np.nan))
+        return relight_spectra(spectra, sun, self.sky, irradiance)
 
 
 class TrainingError(ValueError):

@@ -75,9 +75,9 @@ class LightAndMixing:
 
     def at(self, uniform: Tensor) -> Tensor:
         """A draw by the inverse distribution functions of Beta and Gamma."""
-        a, b = self.light.double().cpu().numpy().transpose(2, 0, 1)
+        a, b = self.light.cpu().double().numpy().transpose(2, 0, 1)
         z = scipy.special.betaincinv(a, b, float(uniform[0])).clip(1e-3, 1 - 1e-3)
-        gammas = scipy.special.gammaincinv(self.mixing.double().cpu().numpy(), uniform[1:].double().numpy())
+        gammas = scipy.special.gammaincinv(self.mixing.cpu().double().numpy(), uniform[1:].double().numpy())
         v = (gammas + 1e-12) / (gammas + 1e-12).sum(-1, keepdims=True)
         v = v.clip(1e-6) / v.clip(1e-6).sum(-1, keepdims=True)
         return self.light.new_tensor(np.concatenate([z[..., None], v], -1))

@@ -54,7 +54,7 @@ class RegressionScore:
 def regression_score(truth: FloatArray, mean: FloatArray, std: FloatArray) -> RegressionScore:
     """Score estimates of one quantity, (samples,) each; correlation and slope are nan where undefined."""
     error = mean - truth
-    covariance = np.cov(truth, mean)
+    covariance = np.cov(truth, mean) if len(truth) > 1 else np.full((2, 2), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
         slope = covariance[0, 1] / covariance[0, 0]

@@ -1,9 +1,10 @@
-"""Networks of the land-cover models: the spectral classifiers and the published encoder and decoder."""
+"""Parts of networks, the spectral classifiers, and the published encoder and decoder of land cover."""
 
 from __future__ import annotations
 
+import copy
 import itertools
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+Module = TypeVar("Module", bound=nn.Module)
 
-def dense(*widths: int) -> nn.Sequential:
-    """Linear layers of the given widths with ReLU between them."""
-    layers: list[nn.Module] = [nn.Linear(widths[0], widths[1])]
-    for width_in, width_out in itertools.pairwise(widths[1:]):
-        layers += [nn.ReLU(), nn.Linear(width_in, width_out)]
-    return nn.Sequential(*layers)
+
+def dense(*widths: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Linear layers of the given widths with `activation` between them."""
+    layers: list[nn.Module] = []
+    for width_in, width_out in itertools.pairwise(widths):
+        layers += [nn.Linear(width_in, width_out), activation()]
+    return nn.Sequential(*layers[:-1])
 
 
 def dense_classifier(features: int, classes: int, hidden: int = 256) -> nn.Sequential:
@@ -202,10 +205,14 @@ class LatentSpectra(nn.Module):
         return spectra
 
 
+def frozen_copy(module: Module) -> Module:
+    """The module as it is now, through which gradients reach its inputs but not its own parameters."""
+    return copy.deepcopy(module).requires_grad_(False)
+
+
 def frozen_call(module: nn.Module, *inputs: Tensor) -> Tensor:
-    """The output of a module through which gradients reach its inputs but not its parameters."""
-    parameters = {name: value.detach() for name, value in module.named_parameters()}
-    output: Tensor = torch.func.functional_call(module, parameters, inputs)
+    """The output of a module as it is now; gradients reach its inputs but not its parameters."""
+    output: Tensor = frozen_copy(module)(*inputs)
     return output
 
 

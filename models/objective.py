@@ -25,6 +25,11 @@ def spectral_misfit(x: Tensor, mean: Tensor, variance: float, angle_weight: floa
     return (x - mean).square().mean(-1) / variance + angle_weight * spectral_angle(x, mean)
 
 
+def mean_or_zero(values: Tensor) -> Tensor:
+    """Mean of all values; zero without any."""
+    return values.mean() if values.numel() else values.sum()
+
+
 def absolute_misfit(x: Tensor, mean: Tensor) -> Tensor:
     """Mean absolute error (...,) of spectra (..., bands)."""
     return (x - mean).abs().mean(-1)

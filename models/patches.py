@@ -34,6 +34,12 @@ class PatchSet:
         labels[tuple(self.place[shown].T)] = class_index[shown]
         return labels
 
+    def without_nodata(self) -> PatchSet:
+        """The same without patches that hold no usable pixel, such as those of a scene's empty border."""
+        used = np.any(np.isfinite(self.images).all(-1), axis=(1, 2))
+        patch = (np.cumsum(used) - 1)[self.place[:, 0]]
+        return PatchSet(self.images[used], np.stack([patch, self.place[:, 1], self.place[:, 2]], 1))
+
 
 def joined(parts: Sequence[PatchSet]) -> PatchSet:
     """Patches of several scenes as one set, in their order."""

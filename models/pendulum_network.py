@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
-from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-
-Module = TypeVar("Module", bound=nn.Module)
 
 XI_PRIOR = (0.5, 0.866)
 """Mean and deviation of the Gaussian prior of ξ [s-1], as published."""
@@ -66,16 +62,3 @@ class SemiSupervisedNetwork(PendulumNetwork):
         if not known.all():
             terms |= self.unlabelled_terms(angle[~known])
         return terms
-
-
-def dense(*widths: int, activation: type[nn.Module]) -> nn.Sequential:
-    """Linear layers of the given widths with `activation` between them."""
-    layers: list[nn.Module] = []
-    for width_in, width_out in pairwise(widths):
-        layers += [nn.Linear(width_in, width_out), activation()]
-    return nn.Sequential(*layers[:-1])
-
-
-def frozen_copy(module: Module) -> Module:
-    """The module as it is now, through which gradients reach its inputs but not its own parameters."""
-    return copy.deepcopy(module).requires_grad_(False)

@@ -14,14 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from p3vae.models.networks import dense, frozen_copy
 from p3vae.models.objective import gaussian_kl
-from p3vae.models.pendulum_network import (
-    XI_PRIOR,
-    Forecast,
-    SemiSupervisedNetwork,
-    dense,
-    frozen_copy,
-)
+from p3vae.models.pendulum_network import XI_PRIOR, Forecast, SemiSupervisedNetwork
 from p3vae.models.pendulum_posterior import BoundedGaussian, infer
 from p3vae.physics.pendulum import OBSERVED_STEPS, drag, observation_times, swing
 

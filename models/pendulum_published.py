@@ -13,15 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from p3vae.models.networks import dense, frozen_copy
 from p3vae.models.objective import gaussian_kl
-from p3vae.models.pendulum_network import (
-    XI_PRIOR,
-    Forecast,
-    PendulumNetwork,
-    SemiSupervisedNetwork,
-    dense,
-    frozen_copy,
-)
+from p3vae.models.pendulum_network import XI_PRIOR, Forecast, PendulumNetwork, SemiSupervisedNetwork
 from p3vae.physics.pendulum import OBSERVED_STEPS, damp, drag, observation_times, swing
 
 WEAK_KL = math.exp(-9.0)

@@ -144,7 +144,7 @@ class PosteriorSolver:
         projected = norm.new_empty((len(basis), len(spectra)))
         torch.matmul(basis, spectra[:whole].T, out=projected[:, :whole])
         if whole < len(spectra):
-            rest = _padded(torch.arange(whole, len(spectra), device=self._device))
+            rest = padded(torch.arange(whole, len(spectra), device=self._device))
             projected[:, whole:] = (basis @ spectra[rest].T)[:, : len(spectra) - whole]
         return _Pixels(projected.mul_(precision.sqrt() / norm), precision, norm, level)
 
@@ -153,7 +153,7 @@ class PosteriorSolver:
         projected, energy = norm.new_empty((len(self._tables.basis), len(norm))), torch.empty_like(norm)
         for k in used:
             rows = (level == k).nonzero().squeeze(1)
-            lanes, tables = _padded(rows), self._level(k)
+            lanes, tables = padded(rows), self._level(k)
             assert tables.whitening is not None
             unit = spectra[lanes].div_(norm[lanes, None]).T
             projected[:, rows] = (tables.projection @ unit)[:, : len(rows)]
@@ -183,7 +183,7 @@ class PosteriorSolver:
         groups = torch.split(code.argsort(), [n for n in torch.bincount(code).tolist() if n])
         for group in itertools.chain.from_iterable(torch.split(group, _AT_ONCE) for group in groups):
             level, k = divmod(int(code[group[0]]), self.classes)
-            lanes = _padded(group)
+            lanes = padded(group)
             mine = rows[lanes]
             peak, blunt, total = self._solve_class(
                 views[k][:, mine], pixels.energy[mine], pixels.norm[mine], self._level(level).classes[k]
@@ -224,7 +224,7 @@ class PosteriorSolver:
         curves = (density, light, fit, variance)
         if 2 * len(broad) > len(norm):
             return peak, torch.arange(len(norm), device=norm.device), self._summed(*curves)
-        broad = _padded(broad)
+        broad = padded(broad)
         return peak, broad, self._summed(*(values[:, broad] for values in curves))
 
     def _is_broad(self, density: Tensor) -> Tensor:
@@ -330,7 +330,7 @@ def _norms(spectra: Tensor) -> Tensor:
     return square.sqrt_()
 
 
-def _padded(rows: Tensor) -> Tensor:
+def padded(rows: Tensor) -> Tensor:
     """Rows with the last one repeated up to a whole number of lanes.
 
     Vectors and matrix products of other widths take other paths and round differently; with whole lanes a

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,8 +23,9 @@ from p3vae.models.objective import spectral_misfit, unlabelled_bound
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.irradiance import sky_from_sun
 
-_UNUSUAL = 0.99
-"""Spectra fitted worse than this share of the validation spectra count as unknown."""
+_UNUSUAL, _MARGIN = 0.99, 3.0
+"""Spectra are unknown when fitted three times worse than this share of the validation spectra: those mostly
+lie in the sun, and shadow is noisier."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,17 @@ class Objective:
     """Of the sampled posterior."""
 
 
+class SampledPosterior(NamedTuple):
+    """What a few draws of the latents tell of spectra."""
+
+    log_evidence: Tensor
+    """log p(x|y) up to a constant, (samples, classes)."""
+    misfit: Tensor
+    """−log p(x | y, z) of the best class and draw up to a constant, (samples,)."""
+    draws: Tensor
+    """z, (draws, samples, latents)."""
+
+
 class SemiSupervisedVAE(NetworkBrain):
     """Bounds and inference for any encoder and decoder; the constants of physics travel with the weights."""
 
@@ -53,6 +66,7 @@ class SemiSupervisedVAE(NetworkBrain):
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
         self.stop_gradient = frame.settings.stop_gradient
+        self.sky_offset = frame.settings.sky_offset
         self.register_buffer("light", frame.light)
         self.register_buffer("usual_misfit", torch.tensor(1.0))
 
@@ -107,19 +121,20 @@ class SemiSupervisedVAE(NetworkBrain):
 
     def after_training(self, kept: Tensor) -> None:
         """Remember which misfit is usual."""
-        evidence, _ = self.sampled_posterior(kept, self.light)
-        self.usual_misfit.copy_((-evidence.amax(1)).quantile(_UNUSUAL).clamp(min=1e-6))
+        misfit = self.sampled_posterior(kept, self.light).misfit
+        self.usual_misfit.copy_(_MARGIN * misfit.quantile(_UNUSUAL).clamp(min=1e-6))
 
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Classes by the sampled posterior or by q(y|x); light where the decoder has a physics layer."""
         light = light_ratios(irradiance).to(spectra)
-        evidence, draws = self.sampled_posterior(spectra, light)
-        logits = evidence if method == "posterior" else self.classifier(spectra)
-        misfit = -evidence.amax(1) / self.usual_misfit
+        found = self.sampled_posterior(spectra, light)
+        logits = found.log_evidence if method == "posterior" else self.classifier(spectra)
+        misfit = found.misfit / self.usual_misfit
         if not self.gives_irradiance:
             return Judgement(logits, misfit=misfit)
-        z = draws[..., 0]
-        return Judgement(logits, z.mean(0), z.std(0), sky_from_sun(z.mean(0)), misfit)
+        z = found.draws[..., 0]
+        sky = sky_from_sun(z.mean(0), offset=self.sky_offset)
+        return Judgement(logits, z.mean(0), z.std(0), sky, misfit)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Posterior mean of z under the class that q(y|x) finds likeliest, (samples, latents)."""
@@ -132,8 +147,8 @@ class SemiSupervisedVAE(NetworkBrain):
         return self.decode(y, codes[:, None], light_ratios(irradiance).to(codes))[:, 0]
 
     @torch.no_grad()
-    def sampled_posterior(self, x: Tensor, light: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(x|y) (samples, classes) up to a constant, and the draws of z (draws, samples, latents).
+    def sampled_posterior(self, x: Tensor, light: Tensor) -> SampledPosterior:
+        """Classes, misfit and latents of spectra (samples, bands) under light (2, bands).
 
         As published: a class is drawn from q(y|x), z from the encoder given that class, and every class is
         decoded with it. All samples share their random numbers, by inversion, so the result does not depend
@@ -142,16 +157,19 @@ class SemiSupervisedVAE(NetworkBrain):
         generator = torch.Generator().manual_seed(5)
         cumulative = self.classifier(x).softmax(1).cumsum(1)
         embedded, every = self.embed(x), self._every_class(x)
-        weights, values = [], []
+        weights, misfits, values = [], [], []
         for _ in range(self.objective.draws):
             first = torch.rand(1, generator=generator).to(x)
             drawn = (first > cumulative).sum(1).clamp(max=self.classes - 1)
             q = self.encode(embedded, F.one_hot(drawn, self.classes).to(x)[:, None])
             z = q.at(torch.rand(q.width(), generator=generator).clamp(1e-3, 1 - 1e-3))
-            score = -self.misfit(x, self.decode(every, z.expand(-1, self.classes, -1), light))
-            weights.append(q.log_ratio(z) + score)
+            misfit = self.misfit(x, self.decode(every, z.expand(-1, self.classes, -1), light))
+            weights.append(q.log_ratio(z) - misfit)
+            misfits.append(misfit.amin(1))
             values.append(z[:, 0])
-        return torch.stack(weights).logsumexp(0), torch.stack(values)
+        return SampledPosterior(
+            torch.stack(weights).logsumexp(0), torch.stack(misfits).amin(0), torch.stack(values)
+        )
 
     def _every_class(self, x: Tensor) -> Tensor:
         return torch.eye(self.classes).to(x)[None]

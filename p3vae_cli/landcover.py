@@ -45,6 +45,12 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
     """Land cover, confidence, irradiance with its std where the model tells it, and what `options` adds."""
     if options.unknown and not model.brain.gives_misfit:
         raise UsageError(f"--unknown needs a model that reconstructs spectra; {model_name} does not")
+    if options.unknown and UNKNOWN in model.legend.ids:
+        name = model.legend.names[model.legend.ids.index(UNKNOWN)]
+        raise UsageError(
+            f"--unknown marks pixels with {UNKNOWN}, which is the class {name} of {model_name}",
+            remedy="train with another id for that class",
+        )
     predict = _Predictor(scene, model, options, model_name)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
@@ -85,17 +91,12 @@ def irradiance_plan(
         prediction = predict(tile)
         found = _light_maps(prediction, tile)
         if relight:
-            assert prediction.irradiance is not None and prediction.sky is not None
-            relit = relight_spectra(
-                tile.values[tile.valid][:, good], prediction.irradiance, prediction.sky, at_scene
-            )
+            relit = prediction.relit(tile.values[tile.valid][:, good], at_scene)
             found["relit"] = np.moveaxis(_unpack(relit, tile), -1, 0)
         return found
 
     specs = dict(_IRRADIANCE)
     if relight:
-        from p3vae.physics.irradiance import relight_spectra
-
         at_scene = scene_irradiance(scene, scene.bands.select(good), irradiance)
         specs["relit"] = _relit_spec(scene)
     return Plan(maps, specs, model.digest, predict.settings | {"relight": relight})
@@ -131,9 +132,11 @@ class _Predictor:
         }
 
     def __call__(self, tile: SpectraTile) -> Prediction:
-        """The valid pixels of a tile, in their order; in parts, one per worker."""
-        if self._model.halo:
-            return self._predict_whole(tile)
+        """The valid pixels of a tile, in their order; NaN where one is too dark to judge."""
+        return _with_nodata(self._predict_whole(tile) if self._model.halo else self._predict(tile))
+
+    def _predict(self, tile: SpectraTile) -> Prediction:
+        """In parts, one per worker."""
         spectra = select_spectra(tile.values.reshape(-1, tile.values.shape[-1]), tile.valid.ravel())
         size = -(-len(spectra) // self._workers)
 
@@ -190,6 +193,17 @@ def _joined(parts: list[Prediction]) -> Prediction:
         parts[0],
         **{name: np.concatenate(values) for name, values in columns.items() if values[0] is not None},
     )
+
+
+def _with_nodata(prediction: Prediction) -> Prediction:
+    """The same with NaN for all that would be told of pixels without a class."""
+    dark = prediction.class_id == 0
+    if not dark.any():
+        return prediction
+    told = {k: v.copy() for k, v in vars(prediction).items() if k != "class_id" and v is not None}
+    for values in told.values():
+        values[dark] = np.nan
+    return replace(prediction, **told)
 
 
 def _unpack(values: Array, tile: SpectraTile) -> Array:

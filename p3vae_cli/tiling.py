@@ -89,16 +89,6 @@ def windows(area: Window, tile: tuple[int, int]) -> Iterator[Window]:
             yield Window(row, col, rows, cols)
 
 
-def sample_windows(
-    height: int, width: int, block_shape: tuple[int, int], max_pixels: int
-) -> Iterator[Window]:
-    """Tiles spread evenly over a raster, together about `max_pixels`; all of a smaller raster."""
-    area = Window(0, 0, height, width)
-    tiles = list(windows(area, tile_shape(height, width, block_shape, max(1, max_pixels // 16))))
-    wanted = max(1, min(len(tiles), max_pixels * len(tiles) // area.pixels))
-    return (tiles[(2 * index + 1) * len(tiles) // (2 * wanted)] for index in range(wanted))
-
-
 def _spans(start: int, length: int, step: int) -> Iterator[tuple[int, int]]:
     stop = start + length
     while start < stop:

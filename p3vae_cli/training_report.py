@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TrainingProgress:
-    """A bar with epochs, losses, validation F1 and time left on stderr; silent when it is no terminal."""
+    """A bar with epochs, losses, validation F1 if any and time left on stderr; silent when no terminal."""
 
     def __init__(self, *, show: bool | None = None) -> None:
         console = stderr()
@@ -34,12 +35,14 @@ class TrainingProgress:
 
     def epoch(self, report: EpochReport) -> None:
         """Show one epoch."""
-        losses = "  ".join(f"{name} {value:.3g}" for name, value in report.losses.items())
+        told = [f"{name} {value:.3g}" for name, value in report.losses.items()]
+        if not math.isnan(report.validation_f1):
+            told.append(f"F1 {report.validation_f1:.3f}")
         self._bar.update(
             self._task,
             total=report.epochs,
             completed=report.epoch,
-            description=f"{losses}  F1 {report.validation_f1:.3f}",
+            description="  ".join(told),
         )
 
     def __enter__(self) -> Self:

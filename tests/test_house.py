@@ -62,6 +62,12 @@ def test_libraries_stay_in_their_rooms(library: str) -> None:
     assert not strangers
 
 
+def test_double_precision_is_left_to_the_cpu() -> None:
+    """Apple's accelerators have none."""
+    for source in _sources("models"):
+        assert ".double().cpu()" not in source.read_text(), source
+
+
 def test_nothing_unpickles() -> None:
     for room in ROOMS:
         for source in _sources(room):

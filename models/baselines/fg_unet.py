@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from p3vae.models.objective import absolute_misfit, labelled_cross_entropy
+from p3vae.models.objective import absolute_misfit, labelled_cross_entropy, mean_or_zero
 
 STRIDE = 4
 """Pixels along one side of a coarsest pooling cell."""
@@ -110,7 +110,7 @@ class FineGrainedUNet(nn.Module):
         """Cross-entropy of labelled pixels and reconstruction of all valid ones (L1, as published)."""
         logits, neighbourhood = self(self.spectral(batch.spectra) * batch.valid[..., None])
         supervised = labelled_cross_entropy(logits, batch.class_index)
-        unsupervised = self.misfit(batch.spectra[batch.valid], neighbourhood[batch.valid]).mean()
+        unsupervised = mean_or_zero(self.misfit(batch.spectra[batch.valid], neighbourhood[batch.valid]))
         return {
             "total": supervised + unsupervised,
             "supervised": supervised,

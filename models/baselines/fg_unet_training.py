@@ -16,7 +16,7 @@ from p3vae.models.baselines.fg_unet import FineGrainedUNet, PatchBatch
 from p3vae.models.baselines.fg_unet_brain import FGUNet
 from p3vae.models.decoder_parts import NoiseModel
 from p3vae.models.landcover_fit import Validation
-from p3vae.models.landcover_job import Job, reporter, summarise, with_restarts
+from p3vae.models.landcover_job import Job, Run, reporter, summarise, with_restarts
 from p3vae.models.landcover_types import TrainingError, TrainingSet, TrainingSummary
 from p3vae.models.metrics import average_f1
 from p3vae.models.patches import (
@@ -89,7 +89,7 @@ def _one_image(image: LabelledImage, unlabelled: int, images: int, seed: int) ->
     samples = TrainingSet(
         cube[known][plan.kept], classes[plan.kept], groups[known][plan.kept], unlabelled=cube[:0, 0]
     )
-    return samples, PatchSet(np.stack(patches), plan.place)
+    return samples, PatchSet(np.stack(patches), plan.place).without_nodata()
 
 
 def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
@@ -111,7 +111,7 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
         brain.network.standardise(shown.spectra[shown.valid])
         return brain.to(job.device)
 
-    def attempt(brain: FGUNet, seed: int) -> None:
+    def attempt(brain: FGUNet, seed: int, run: Run) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Choice]:
             order = torch.randperm(len(shown.spectra), generator=generator)
             for rows in torch.split(order, _BATCH):
@@ -133,11 +133,11 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
             seed=seed,
             validation_loss=validation_loss,
             on_epoch=reporter(job, epochs, f1),
-            resume_from=job.run.resume_from if seed == job.settings.seed else None,
-            save_state=job.run.keep,
+            resume_from=run.resume_from,
+            save_state=run.keep,
         )
 
-    brain, restarts = with_restarts(build, attempt, job.settings.seed)
+    brain, restarts = with_restarts(build, attempt, job)
     logits, misfit = _at_labels(brain.network, hidden)
     brain.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
     found[:] = logits.argmax(1)

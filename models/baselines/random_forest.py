@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -76,7 +76,7 @@ class RandomForest:
         return torch.cat([self._some_probabilities(part) for part in torch.split(spectra, _PIXELS)])
 
     def _some_probabilities(self, spectra: Tensor) -> Tensor:
-        values = spectra.double()
+        values = spectra.cpu().double()
         node = self.root.expand(len(spectra), -1)
         for _ in range(self.depth):
             above = values.gather(1, self.feature[node]) > self.threshold[node]
@@ -105,8 +105,8 @@ class RandomForest:
         return {f"forest.{name}": getattr(self, name) for name in _ARRAYS}
 
     def on(self, device: str) -> Self:
-        """The same forest on another device."""
-        return replace(self, **{name: getattr(self, name).to(device) for name in _ARRAYS})
+        """Itself: its numbers are float64, which not every device has, and the CPU suits trees."""
+        return self
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:

@@ -57,6 +57,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="p3VAE with our settings, or as published.",
 )
+@click.option(
+    "--sky-offset",
+    type=click.FloatRange(0.0, 1.0),
+    default=0.2,
+    show_default=True,
+    metavar="SHARE",
+    help="With --preset paper: skylight of ground without sun, as a share of open ground's.",
+)
 @click.option("--epochs", type=click.IntRange(1), help="Passes over the data. Default: the model's.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same model.")
 @click.option("--no-physics", is_flag=True, help="Leave the physics layer out (the twin for comparison).")
@@ -83,6 +91,7 @@ def train(
     class_names: str,
     model: Any,
     preset: Any,
+    sky_offset: float,
     epochs: int | None,
     seed: int,
     no_physics: bool,
@@ -109,6 +118,7 @@ def train(
         seed=seed,
         physics=not no_physics,
         stop_gradient=not no_stop_gradient,
+        sky_offset=sky_offset,
     )
     names = tuple(name.strip() for name in class_names.split(",") if name.strip())
     asked = TrainingRequest(

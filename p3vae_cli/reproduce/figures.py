@@ -46,8 +46,9 @@ _FEWEST = 10
 
 def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
     """Figures of one table as PNG files; those whose runs kept nothing are left out."""
-    found = {work.model: kept_arrays(runs, work) for work in works if work.seed == 0}
-    arrays: dict[str, Arrays] = {model: mine for model, mine in found.items() if mine}
+    found = [(work.model, kept_arrays(runs, work)) for work in works if work.seed == 0]
+    # A model may have runs of two experiments in one table, of which one keeps nothing.
+    arrays: dict[str, Arrays] = {model: mine for model, mine in found if mine}
     painters: dict[str, tuple[tuple[str, Callable[[dict[str, Arrays]], Figure | None]], ...]] = {
         "simulated": (
             ("latent_spectra", latent_spectra),

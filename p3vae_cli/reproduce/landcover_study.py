@@ -40,6 +40,8 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 """Training settings of every model of the tables."""
 _REAL_EPOCHS = {"ss-infogan": 150, **dict.fromkeys(("cnn", "gaussian-vae", "guided-vae", "p3vae-paper"), 50)}
 """As published for the real scene; other models know their own number."""
+_REAL_SKY_OFFSET = 0.6
+"""g_b as published for the real scene [1]."""
 _QUICK_EPOCHS = {"cnn": 60, ALL_LABELS: 15, FG_UNET: 25, "ss-infogan": 6}
 _FEW_EPOCHS = 5
 """Of every other model, if quick."""
@@ -50,7 +52,7 @@ def simulated_run(work: Work) -> Outcome:
     town = townscape.built_in() if work.data is None else townscape.from_file(_file(work))
     image = townscape.acquire(town, work.seed)
     data, legend = _townscape_labels(town, image, work), _legend(townscape.CLASSES)
-    model = train_land_cover(data, town.bands, town.irradiance, legend, _settings(work, {}))
+    model = train_land_cover(data, town.bands, town.irradiance, legend, training_settings(work))
     exam, classes = Examiner(model, town.irradiance), len(legend)
     hidden = ~town.labelled
     scores = judged("image", exam.image(image.cube, hidden), town.class_index[hidden], classes)
@@ -74,7 +76,7 @@ def real_run(work: Work) -> Outcome:
     """Scores on polygons kept for the test, as they are and relit."""
     split = toulouse.read_split(_file(work), work.seed)
     data, legend = _toulouse_labels(split, work), _legend(toulouse.CLASSES)
-    model = train_land_cover(data, split.bands, split.irradiance, legend, _settings(work, _REAL_EPOCHS))
+    model = train_land_cover(data, split.bands, split.irradiance, legend, training_settings(work))
     exam = Examiner(model, split.irradiance)
     relit = toulouse.relight(split, 1 if work.quick else 3, seed=0)
     scores: dict[str, float] = {}
@@ -89,11 +91,14 @@ def _file(work: Work) -> Path:
     return work.data / FILES[work.experiment][0]
 
 
-def _settings(work: Work, published_epochs: Mapping[str, int]) -> TrainingSettings:
-    chosen = MODELS[work.model]
-    epochs = published_epochs.get(work.model.removesuffix("-no-sg"))
+def training_settings(work: Work) -> TrainingSettings:
+    """How a model of the tables is trained, as published where that is known."""
+    chosen, real = dict(MODELS[work.model]), work.experiment == "real"
+    epochs = _REAL_EPOCHS.get(work.model.removesuffix("-no-sg")) if real else None
     if work.quick:
         epochs = _QUICK_EPOCHS.get(work.model, _FEW_EPOCHS)
+    if real and chosen.get("preset") == "paper":
+        chosen["sky_offset"] = _REAL_SKY_OFFSET
     return TrainingSettings(seed=work.seed, epochs=epochs, **chosen)
 
 

@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from p3vae.cli.errors import UsageError
 
-PROTOCOL = 1
-"""Raised when the meaning of a stored number changes, so that older runs are not taken for current ones."""
+PROTOCOLS = {("real", "p3vae-paper"): 2, ("real", "p3vae-paper-no-sg"): 2}
+"""By experiment and model, 1 unless said; raised when the meaning of a stored number changes, so that older
+runs are not taken for current ones."""
 
 LAYOUT = "DIR/simulated/simulated.npz, DIR/toulouse/toulouse.npz, DIR/methane/*.csv"
 FILES = {
@@ -68,7 +69,8 @@ class Work:
     @property
     def key(self) -> str:
         """Digest of the settings, the data and the version of the program."""
-        told = asdict(self) | {"data": _fingerprint(self.experiment, self.data), "protocol": PROTOCOL}
+        protocol = PROTOCOLS.get((self.experiment, self.model), 1)
+        told = asdict(self) | {"data": _fingerprint(self.experiment, self.data), "protocol": protocol}
         return hashlib.sha256(json.dumps(told | {"p3vae": version("p3vae")}).encode()).hexdigest()[:12]
 
     @property

@@ -52,7 +52,7 @@ def with_patches(
         samples,
         spectra=samples.spectra[plan.kept],
         pixels=subset(pixels, np.flatnonzero(plan.kept)),
-        patches=PatchSet(np.stack(read) if read else empty, plan.place),
+        patches=PatchSet(np.stack(read) if read else empty, plan.place).without_nodata(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -13,6 +14,7 @@ import rasterio
 from click.testing import CliRunner
 
 from p3vae.cli.main import main
+from p3vae.models.landcover import load_model, save_model
 
 
 def run(*arguments):
@@ -128,21 +130,40 @@ def test_relit_cube_is_flat_sunlit_reflectance_with_its_wavelengths(folder, tmp_
     assert 0.7 < after < 1.4
 
 
-def test_classifier_and_unknown_and_mask(folder, tmp_path):
-    succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "q",
-            "--method", "classifier")  # fmt: skip
-    assert agreement(folder, "noon", tmp_path / "q") > 0.6
-    with rasterio.open(folder / "noon.tif") as source:
+def with_corner(scene, path, values):
+    """A copy of a scene with other counts (bands, 9, 9) in its first corner."""
+    with rasterio.open(scene) as source:
         cube, profile = source.read(), source.profile
         tags = [source.tags(band) for band in source.indexes]
         scales, general = source.scales, source.tags()
-    cube[:, :9, :9] = np.random.default_rng(0).integers(500, 9000, (len(cube), 9, 9))
-    with rasterio.open(tmp_path / "odd.tif", "w", **profile) as target:
+    cube[:, :9, :9] = values
+    with rasterio.open(path, "w", **profile) as target:
         target.write(cube)
         target.scales = scales
         target.update_tags(**general)
         for band, band_tags in enumerate(tags, 1):
             target.update_tags(band, **band_tags)
+
+
+def test_ground_too_dark_to_judge_is_nodata_in_every_map(folder, tmp_path):
+    with_corner(folder / "noon.tif", tmp_path / "dark.tif", np.zeros((40, 9, 9)))
+    model = ("-m", folder / "town.p3vae")
+    succeed("classify", tmp_path / "dark.tif", *model, "-o", tmp_path, "--probabilities", "--unknown")
+    succeed("irradiance-map", tmp_path / "dark.tif", *model, "-o", tmp_path / "light", "--relight")
+    found = read(tmp_path / "dark_landcover.tif")
+    assert not found[:9, :9].any() and found[9:, 9:].all()
+    names = [tmp_path / f"dark_{name}.tif" for name in ("confidence", "irradiance", "irradiance_std")]
+    for path in (*names, tmp_path / "dark_probabilities.tif", tmp_path / "light" / "dark_relit.tif"):
+        values = read(path)
+        assert np.isnan(values[:9, :9]).all() and np.isfinite(values[9:, 9:]).all(), path.name
+
+
+def test_classifier_and_unknown_and_mask(folder, tmp_path):
+    succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "q",
+            "--method", "classifier")  # fmt: skip
+    assert agreement(folder, "noon", tmp_path / "q") > 0.6
+    noise = np.random.default_rng(0).integers(500, 9000, (40, 9, 9))
+    with_corner(folder / "noon.tif", tmp_path / "odd.tif", noise)
     succeed("classify", tmp_path / "odd.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "u", "--unknown")
     found = read(tmp_path / "u" / "odd_landcover.tif")
     assert (found[:9, :9] == 255).mean() > 0.95
@@ -150,6 +171,17 @@ def test_classifier_and_unknown_and_mask(folder, tmp_path):
     succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "m",
             "--mask", folder / "noon_labels.gpkg")  # fmt: skip
     assert 0 < (read(tmp_path / "m" / "noon_landcover.tif") > 0).mean() < 0.5
+
+
+def test_unknown_is_never_mixed_up_with_a_class(folder, tmp_path):
+    model = load_model(folder / "town.p3vae")
+    ids = (*model.legend.ids[:-1], 255)
+    save_model(tmp_path / "full.p3vae", replace(model, legend=replace(model.legend, ids=ids)))
+    call = ("classify", folder / "noon.tif", "-m", tmp_path / "full.p3vae", "-o", tmp_path / "maps")
+    message = fail(2, *call, "--unknown")
+    assert "255" in message and model.legend.names[-1] in message
+    assert not (tmp_path / "maps").exists()
+    succeed(*call)
 
 
 def test_irradiance_from_a_table_replaces_the_clear_sky(folder, tmp_path):

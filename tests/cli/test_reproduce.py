@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from p3vae.cli.main import main
 from p3vae.cli.reproduce import study
+from p3vae.cli.reproduce.landcover_study import MODELS, training_settings
 from p3vae.cli.reproduce.work import Outcome, Work
 from tests.cli.reproduce.test_data import simulated_file
 
@@ -102,6 +103,14 @@ def test_land_cover_from_files_and_built_in(tmp_path: Path) -> None:
         assert row["columns"][5]["title"] == "average"
         assert 0.0 <= row["columns"][5]["mean"] <= 1.0
         assert ("data from files" if data else "built-in simulation") in done.stdout
+
+
+def test_the_real_scene_has_the_sky_of_its_publication() -> None:
+    for model in MODELS:
+        real, simulated = (
+            training_settings(Work(experiment, model, 0)).sky_offset for experiment in ("real", "simulated")
+        )
+        assert (real, simulated) == (0.6 if model.startswith("p3vae-paper") else 0.2, 0.2)
 
 
 @pytest.mark.parametrize(

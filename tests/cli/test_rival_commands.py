@@ -10,6 +10,7 @@ import rasterio
 from click.testing import CliRunner
 
 from p3vae.cli.main import main
+from p3vae.models.checkpoint import read_card
 
 
 def run(*arguments):
@@ -65,7 +66,8 @@ def test_rivals_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
 
 
 def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_path):
-    path = trained(scene, tmp_path, "--preset", "paper", "--epochs", 1)
+    path = trained(scene, tmp_path, "--preset", "paper", "--epochs", 1, "--sky-offset", 0.6)
+    assert read_card(path)[1]["settings"]["sky_offset"] == 0.6
     maps = []
     for size in (16, 48):
         done = run("classify", scene, "-m", path, "-o", tmp_path / f"{size}", "--tile-size", size)

@@ -10,9 +10,11 @@ from shapely.geometry import Point, Polygon, box
 
 from p3vae.cli.errors import LabelError
 from p3vae.cli.samples import draw_samples, read_labels
+from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
 from p3vae.cli.scenes.masking import masked
 from p3vae.cli.tiling import Window
+from p3vae.physics.spectral_response import adapt_bands
 from tests.cli.fake_scene import map_grid, memory_scene, random_cube, swath_grid
 
 GRID = map_grid(40, 50)
@@ -174,6 +176,21 @@ def test_draws_are_balanced_over_polygons_seeded_and_true_to_the_cube(tmp_path):
     again = draw_samples(scene, labels, per_class=20, unlabelled=300, seed=3)
     np.testing.assert_array_equal(again.spectra, samples.spectra)
     np.testing.assert_array_equal(again.unlabelled, samples.unlabelled)
+
+
+def test_patches_of_nodata_are_not_read(tmp_path):
+    cube = np.full((100, 100, 3), np.nan, np.float32)
+    cube[70:, :40] = np.random.default_rng(0).uniform(0.1, 0.4, (30, 40, 3))
+    scene = memory_scene(cube)
+    pixels = read_labels(
+        write_vector(tmp_path / "l.gpkg", [pixel_box(2, 72, 6, 76), pixel_box(34, 72, 38, 76)], ["a", "b"]),
+        scene.grid,
+    )
+    drawn = draw_samples(scene, pixels, per_class=10, unlabelled=0, seed=0)
+    adapter = adapt_bands(scene.bands, scene.bands)
+    samples = with_patches(scene, drawn, adapter, unlabelled=100_000, scenes=1, seed=0)
+    assert len(samples.patches.images) == 4
+    np.testing.assert_array_equal(samples.patches.images[tuple(samples.patches.place.T)], samples.spectra)
 
 
 def test_noise_and_water_vapour_bands_are_left_out(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3vae.cli.tiling import Window, sample_windows, tile_pixels, tile_shape, windows
+from p3vae.cli.tiling import Window, tile_pixels, tile_shape, windows
 
 sizes = st.integers(1, 300)
 
@@ -45,16 +45,6 @@ def test_more_bands_or_less_memory_make_smaller_tiles():
     assert tile_pixels(2000) < tile_pixels(20)
     assert tile_pixels(230, mem_limit=300 * 2**20) < tile_pixels(230, mem_limit=600 * 2**20)
     assert tile_pixels(10**9, mem_limit=1) == 1
-
-
-@given(sizes, sizes, st.integers(1, 5000))
-def test_samples_lie_inside_and_stay_within_the_budget(height, width, pixels):
-    found = list(sample_windows(height, width, (8, 8), pixels))
-    assert found
-    assert len(set(found)) == len(found)
-    assert all(w.row + w.rows <= height and w.col + w.cols <= width for w in found)
-    if height * width <= pixels:
-        assert sum(w.pixels for w in found) == height * width
 
 
 @given(sizes, sizes, st.integers(4, 40), st.integers(1, 100_000))

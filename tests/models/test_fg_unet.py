@@ -145,6 +145,17 @@ def test_patches_without_labels_teach_by_reconstruction_alone():
     assert network.fine[0].weight.grad.abs().max() > 0
 
 
+def test_patches_without_any_data_teach_nothing():
+    batch, _ = striped_batch(np.random.default_rng(4), known=0.0)
+    losses = FineGrainedUNet(BANDS, 2).losses(batch._replace(valid=torch.zeros_like(batch.valid)))
+    losses["total"].backward()
+    assert {name: float(value.detach()) for name, value in losses.items()} == {
+        "total": 0.0,
+        "supervised": 0.0,
+        "reconstruction": 0.0,
+    }
+
+
 def test_nodata_spectra_have_no_influence():
     batch, _ = striped_batch(np.random.default_rng(3))
     other = PatchBatch(

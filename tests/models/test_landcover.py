@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from p3vae.models.checkpoint import ModelFormatError, load_state, read_card, save_state
+from p3vae.models.checkpoint import ModelFormatError, load_state, read_card, save_state, write_model_file
 from p3vae.models.landcover import (
     ClassLegend,
     TrainingError,
@@ -16,6 +16,7 @@ from p3vae.models.landcover import (
     save_model,
     train_land_cover,
 )
+from p3vae.models.landcover_model import model_file
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -99,6 +100,8 @@ def test_relighting_brings_shadow_back(model, irradiance):
     bright = z > 0.2
     error = np.abs(relit - materials()[truth])[bright].mean()
     assert error < 0.3 * np.abs(spectra - materials()[truth])[bright].mean()
+    spectra[7] = 0.0
+    assert np.isnan(model.relight(spectra, irradiance)).any(1).nonzero()[0].tolist() == [7]
 
 
 def test_another_sun_is_only_another_irradiance(model, irradiance):
@@ -122,12 +125,16 @@ def test_useless_pixels_are_nodata_and_strange_ones_unknown(model, irradiance):
     assert model.predict(spectra[:0], irradiance).class_id.shape == (0,)
 
 
-def test_calls_can_be_split_anyhow(model, irradiance):
-    spectra = pixels(irradiance, 101, 9, flat=False)[0]
-    whole = model.predict(spectra, irradiance)
-    parts = [model.predict(part, irradiance) for part in np.array_split(spectra, 7)]
-    np.testing.assert_allclose(np.concatenate([p.irradiance for p in parts]), whole.irradiance, atol=1e-6)
-    np.testing.assert_array_equal(np.concatenate([p.class_id for p in parts]), whole.class_id)
+@pytest.mark.parametrize("method", ["posterior", "classifier"])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_calls_can_be_split_anyhow(model, irradiance, method, layout):
+    spectra = np.asarray(pixels(irradiance, 101, 9, flat=False)[0], order=layout)
+    whole, *parts = (
+        model.predict(part, irradiance, method=method, want_probabilities=True)
+        for part in (spectra, *np.split(spectra, (1, 3, 8, 40, 41)))
+    )
+    for name in ("class_id", "probabilities", "irradiance", "irradiance_std"):
+        np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
 
 
 def test_same_seed_same_model_and_resumed_equals_uninterrupted(data, irradiance, model, tmp_path):
@@ -166,6 +173,54 @@ def test_published_preset_trains_and_predicts(data, irradiance, tmp_path):
     np.testing.assert_array_equal(again.class_id, whole.class_id)
 
 
+def test_scores_are_of_polygons_that_were_not_learned_from(irradiance):
+    """Every polygon shows a material of its own and classes are dealt out in turn: nothing carries over."""
+    rng = np.random.default_rng(2)
+    corners = rng.uniform(0.05, 0.6, (30, 6))
+    position = np.linspace(0, 5, len(BANDS))
+    own = np.stack([np.interp(position, np.arange(6), corner) for corner in corners])
+    polygon = np.repeat(np.arange(30), 12)
+    spectra = own[polygon] + 0.002 * rng.standard_normal((360, len(BANDS)))
+    data = TrainingSet(spectra.astype(np.float32), polygon % 3, polygon, np.zeros((0, 24), np.float32))
+    reports = []
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, TrainingSettings(), on_epoch=reports.append)
+    own_class = np.array(LEGEND.ids)[data.class_index]
+    learned = model.predict(data.spectra, irradiance, method="classifier").class_id == own_class
+    assert learned.mean() > 0.9
+    assert model.summary.classifier_f1 < 0.6
+    assert not any(report.validation_f1 > 0.6 for report in reports)
+
+
+def test_sky_offset_is_used_kept_and_refused_where_it_means_nothing(data, irradiance, tmp_path):
+    settings = TrainingSettings(preset="paper", epochs=1, sky_offset=0.6)
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, settings)
+    save_model(tmp_path / "m", model)
+    again = load_model(tmp_path / "m")
+    assert again.settings.sky_offset == 0.6
+    found = again.predict(pixels(irradiance, 20, 10, flat=True)[0], irradiance)
+    np.testing.assert_allclose(found.sky, found.irradiance + 0.6, rtol=1e-6)
+    with pytest.raises(TrainingError, match="sky offset"):
+        train_land_cover(data, BANDS, irradiance, LEGEND, replace(QUICK, sky_offset=0.6))
+
+
+def test_files_from_before_the_sky_offset_are_read(model, tmp_path):
+    file = model_file(model)
+    settings = {name: value for name, value in file.card["settings"].items() if name != "sky_offset"}
+    write_model_file(tmp_path / "m", replace(file, card={**file.card, "settings": settings}))
+    assert load_model(tmp_path / "m").settings == model.settings
+
+
+def test_published_preset_knows_noise_from_ground(data, irradiance):
+    settings = TrainingSettings(preset="paper", epochs=20, batch_size=32, seed=1)
+    model = train_land_cover(data, BANDS, irradiance, LEGEND, settings)
+    noise = np.random.default_rng(0).uniform(0, 1, (300, len(BANDS))).astype(np.float32)
+    sunlit, shaded = (pixels(irradiance, 300, 10, flat)[0] for flat in (True, False))
+    unknown = [(model.predict(x, irradiance).misfit > 1).mean() for x in (noise, sunlit, shaded)]
+    assert unknown[0] > 0.95
+    assert unknown[1] < 0.03
+    assert unknown[2] < 0.3  # the labels show no shadow
+
+
 def test_a_class_of_one_pixel_is_trained_but_not_validated(data, irradiance):
     first = np.flatnonzero(data.class_index == 2)[0]
     mask = (data.class_index != 2) | (np.arange(len(data.class_index)) == first)
@@ -174,6 +229,15 @@ def test_a_class_of_one_pixel_is_trained_but_not_validated(data, irradiance):
     assert any("road: too few" in warning for warning in model.summary.warnings)
     spectra, truth, _ = pixels(irradiance, 60, 12, flat=True)
     assert (model.predict(spectra, irradiance).class_id == np.array(LEGEND.ids)[truth]).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", ["p3vae", "gaussian-vae"])
+def test_useless_unlabelled_pixels_change_nothing(data, irradiance, name):
+    useless = np.stack([np.full(len(BANDS), np.nan), np.zeros(len(BANDS))]).astype(np.float32)
+    more = replace(data, unlabelled=np.concatenate([useless, data.unlabelled, useless]))
+    settings = TrainingSettings(model=name, epochs=1)
+    models = [train_land_cover(some, BANDS, irradiance, LEGEND, settings) for some in (data, more)]
+    assert models[0].digest == models[1].digest
 
 
 def test_missing_class_is_refused(data, irradiance):

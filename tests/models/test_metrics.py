@@ -59,6 +59,12 @@ def test_a_constant_estimate_has_no_correlation() -> None:
     assert score.slope == 0.0
 
 
+def test_one_estimate_has_an_error_but_no_slope() -> None:
+    score = regression_score(np.array([1.0]), np.array([1.5]), np.array([1.0]))
+    assert (score.mae, score.bias, score.within_one_std) == (0.5, 0.5, 1.0)
+    assert np.isnan(score.correlation) and np.isnan(score.slope)
+
+
 def test_reliability_by_hand() -> None:
     confidence = np.array([0.1, 0.3, 0.8, 0.9, 1.0])
     curve = reliability(confidence, np.array([False, True, True, True, False]), bins=2)

@@ -68,6 +68,21 @@ def test_images_in_memory_are_learned_and_mapped():
     assert (found.class_id.reshape(truth.shape) - 1 == truth)[unseen].mean() > 0.9
 
 
+def test_a_wide_border_of_nodata_is_not_learned_from():
+    """Without it four of five patches hold nothing, and many a step would have nothing to learn."""
+    cube, _, labels = stripes(np.random.default_rng(0))
+    border = [(0, 190), (0, 60)]
+    wide = LabelledImage(
+        np.pad(cube, [*border, (0, 0)], constant_values=np.nan), np.pad(labels, border, constant_values=-1)
+    )
+    data, narrow = image_training_set([wide]), image_training_set([LabelledImage(cube, labels)])
+    assert np.isfinite(data.patches.images).all(-1).any((1, 2)).all()
+    np.testing.assert_array_equal(data.patches.images[tuple(data.patches.place.T)], data.spectra)
+    np.testing.assert_array_equal(data.spectra, narrow.spectra)
+    light, settings = clear_sky_irradiance(BANDS, 30.0), TrainingSettings(model="fg-unet", epochs=2)
+    assert train_land_cover(data, BANDS, light, LEGEND, settings).summary.restarts == 0
+
+
 def test_validation_labels_are_hidden_from_training():
     data = image_training_set([LabelledImage(*stripes(np.random.default_rng(1))[::2])])
     kept = np.isin(data.group, np.unique(data.group)[::4])

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from p3vae.models.checkpoint import ModelFormatError
+from p3vae.models.networks import dense, frozen_copy
 from p3vae.models.objective import gaussian_kl
 from p3vae.models.pendulum import NAMES, PendulumModel, PendulumSettings, train_pendulum
-from p3vae.models.pendulum_network import PendulumNetwork, dense, frozen_copy
+from p3vae.models.pendulum_network import PendulumNetwork
 from p3vae.models.pendulum_p3vae import PendulumP3Vae
 from p3vae.models.pendulum_published import OdeVae, PhiVae, PublishedP3Vae
 from p3vae.models.pendulum_scores import score_pendulum

@@ -43,14 +43,15 @@ def test_stop_gradient_shields_the_decoder_and_only_it(kind):
         assert all(gradient(part) > 0 for name, part in net.named_children() if name != "decoder")
 
 
-def test_physics_scales_the_spectrum_with_light():
-    net = network()
+@pytest.mark.parametrize("offset", [0.2, 0.6])
+def test_physics_scales_the_spectrum_with_light(offset):
+    net = network(sky_offset=offset)
     y = torch.eye(3)[None, :1]
     dark, bright = (
         net.decode(y, torch.tensor([[[z, 0.25, 0.25, 0.25, 0.25]]]), net.light) for z in (0.1, 0.9)
     )
     direct, diffuse = net.light
-    expected = (0.9 * direct + 1.1 * diffuse) / (0.1 * direct + 0.3 * diffuse)
+    expected = (0.9 * direct + (0.9 + offset) * diffuse) / (0.1 * direct + (0.1 + offset) * diffuse)
     np.testing.assert_allclose((bright / dark)[0, 0].detach(), expected, rtol=1e-4)
 
 

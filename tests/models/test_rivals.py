@@ -7,7 +7,9 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from p3vae.models.baselines.random_forest import RandomForest
+from p3vae.models.baselines.spectral_cnn import SpectralCNN
 from p3vae.models.baselines.ss_infogan import SemiSupervisedInfoGAN
+from p3vae.models.checkpoint import load_state, save_state
 from p3vae.models.landcover import (
     ClassLegend,
     TrainingError,
@@ -70,6 +72,16 @@ def test_learns_and_tells_what_it_can(trained):
         assert reports[-1].losses["total"] < 0.8 * reports[0].losses["total"]
 
 
+def test_noise_is_unknown_to_a_model_that_reconstructs(trained):
+    model, _ = trained
+    if not model.brain.gives_misfit:
+        return
+    noise = np.random.default_rng(3).uniform(0, 1, (200, len(WAVE))).astype(np.float32)
+    ground = pixels(200, 2)[0]
+    assert (model.predict(noise, LIGHT).misfit > 1).mean() > 0.9
+    assert (model.predict(ground, LIGHT).misfit > 1).mean() < 0.03
+
+
 def test_result_of_a_pixel_depends_on_it_alone(trained):
     model, _ = trained
     spectra = pixels(60, 4)[0]
@@ -130,6 +142,26 @@ def test_resumed_equals_uninterrupted(model):
     assert train_land_cover(*frame, resume_from=states[0]).digest == whole.digest
 
 
+@pytest.mark.parametrize("saved", [0, 1])
+def test_a_restarted_run_is_resumed_from_its_own_seed(monkeypatch, tmp_path, saved):
+    """The first start breaks down; the second one is stopped after an epoch or two, and goes on."""
+    losses, seeds = SpectralCNN.losses, []
+
+    def unlucky_at_first(self, batch):
+        seeds.append(torch.initial_seed())
+        terms = losses(self, batch)
+        return {"total": terms["total"] * (np.nan if seeds[-1] == seeds[0] else 1.0)}
+
+    monkeypatch.setattr(SpectralCNN, "losses", unlucky_at_first)
+    settings, states = TrainingSettings(model="cnn", epochs=3, batch_size=64), []
+    frame = (training_set(), BANDS, LIGHT, LEGEND, settings)
+    whole = train_land_cover(*frame, save_state=states.append)
+    assert whole.summary.restarts == 1
+    save_state(tmp_path / "state", states[saved])
+    resumed = train_land_cover(*frame, resume_from=load_state(tmp_path / "state"))
+    assert resumed.digest == whole.digest
+
+
 def test_without_physics_the_published_model_is_called_guided():
     settings = TrainingSettings(preset="paper", physics=False)
     with pytest.raises(TrainingError, match="guided-vae"):
@@ -144,6 +176,14 @@ def test_forest_votes_as_the_library_that_grew_it():
     found = RandomForest.of(grown, 4).probabilities(torch.from_numpy(test)).numpy()
     np.testing.assert_allclose(found[:, [0, 2, 3]], grown.predict_proba(test), atol=1e-12)
     assert (found[:, 1] == 0).all()
+
+
+def test_trees_stay_where_double_precision_is():
+    """The device `meta` has no numbers at all."""
+    spectra, truth = pixels(60, 7)
+    forest = RandomForest.of(RandomForestClassifier(5, random_state=0).fit(spectra, truth), 3)
+    x = torch.from_numpy(spectra)
+    torch.testing.assert_close(forest.on("meta").probabilities(x), forest.probabilities(x))
 
 
 def test_filters_are_convolutions_of_each_run_by_itself():

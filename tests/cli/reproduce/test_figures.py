@@ -54,6 +54,16 @@ def test_every_figure_is_a_picture(tmp_path: Path, place: tuple[str, str, str]) 
     assert all(path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 5000 for path in paths)
 
 
+def test_runs_of_another_experiment_do_not_hide_a_figure(tmp_path: Path) -> None:
+    """The table of ablations has rows of the simulated and of the real scene, and only the former draw."""
+    simulated, real = Work("simulated", "p3vae", 0), Work("real", "p3vae", 0)
+    keep(tmp_path / "runs", simulated, Outcome({"f1": 1.0}, land_cover()))
+    keep(tmp_path / "runs", real, Outcome({"f1": 1.0}))
+    for works in ([simulated, real], [real, simulated]):
+        paths = draw("ablation", works, tmp_path / "runs", tmp_path)
+        assert {path.name for path in paths} == FIGURES["ablation"]
+
+
 @pytest.mark.parametrize("table", FIGURES)
 def test_without_arrays_there_is_no_figure(tmp_path: Path, table: str) -> None:
     assert draw(table, [Work("simulated", "cnn", 0)], tmp_path, tmp_path) == []
