@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -163,10 +162,8 @@ def with_restarts(
     raise TrainingError(f"training broke down {_RESTARTS + 1} times: {last}")
 
 
-def reporter(
-    job: Job, epochs: int, f1: Callable[[], float] = lambda: math.nan
-) -> Callable[[EpochOutcome], None] | None:
-    """What tells the caller of an epoch; `f1` scores samples kept aside, if there are any."""
+def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochOutcome], None] | None:
+    """What tells the caller of an epoch; `f1` scores samples kept aside, nan without any."""
     if job.run.on_epoch is None:
         return None
     show = job.run.on_epoch

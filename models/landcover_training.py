@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
@@ -133,8 +134,9 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         if validation.scattered
         else fit_library(job.data, classes, optics, settings)
     )
+    stages = len(job.folds) + 1
     f1 = _taught_f1(job, validation)
-    student, restarts = _taught(job, library, validation)
+    student, restarts = _taught(_stage(job, stages - 1, stages), library, validation)
     brain = ExactBrain(
         library,
         validation.noise,
@@ -146,8 +148,25 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
     return brain, summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
 
 
-def _taught(job: Job, library: Library, validation: Validation) -> tuple[SpectralClassifier, int]:
-    """A classifier that learned from the posterior of a library, and how often it had to begin anew."""
+def _stage(job: Job, index: int, stages: int) -> Job:
+    """The job, told as one stage of several of equal length."""
+    show = job.run.on_epoch
+    if show is None:
+        return job
+
+    def shifted(report: EpochReport) -> None:
+        show(replace(report, epoch=report.epoch + index * report.epochs, epochs=stages * report.epochs))
+
+    return replace(job, run=replace(job.run, on_epoch=shifted))
+
+
+def _taught(
+    job: Job, library: Library, validation: Validation, kept: TrainingSet | None = None
+) -> tuple[SpectralClassifier, int]:
+    """A classifier that learned from the posterior of a library, and how often it had to begin anew.
+
+    Its F1 on samples kept aside is told with every epoch.
+    """
     settings, epochs = job.settings, job.settings.epochs or _DEFAULT_EPOCHS
     teacher = Teacher.prepare(job, library, validation)
 
@@ -173,7 +192,11 @@ def _taught(job: Job, library: Library, validation: Validation) -> tuple[Spectra
             loss,
             Optimisation(epochs, learning_rate=2e-3),
             seed=seed,
-            on_epoch=reporter(job, epochs),
+            on_epoch=reporter(
+                job,
+                epochs,
+                lambda: math.nan if kept is None else classifier_f1(student, kept, len(job.legend)),
+            ),
             resume_from=run.resume_from,
             save_state=run.keep,
         )
@@ -184,9 +207,10 @@ def _taught(job: Job, library: Library, validation: Validation) -> tuple[Spectra
 def _taught_f1(job: Job, validation: Validation) -> float:
     """Average F1 of classifiers on polygons that they never saw; the one that is kept saw all."""
     predicted = []
-    for fold, library in zip(job.folds, validation.libraries, strict=True):
-        trial = replace(job, data=job.part(~fold), run=Run())
-        predicted.append(classified(_taught(trial, library, validation)[0], job.part(fold)))
+    for index, (fold, library) in enumerate(zip(job.folds, validation.libraries, strict=True)):
+        show = _stage(job, index, len(job.folds) + 1).run.on_epoch
+        trial, kept = replace(job, data=job.part(~fold), run=Run(show)), job.part(fold)
+        predicted.append(classified(_taught(trial, library, validation, kept)[0], kept))
     truth = np.concatenate([job.part(fold).class_index for fold in job.folds])
     return average_f1(truth, np.concatenate(predicted), len(job.legend))
 
