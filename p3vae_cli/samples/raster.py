@@ -15,10 +15,7 @@ from scipy import ndimage
 
 from p3vae.cli.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
-from p3vae.cli.scenes.base import Grid
-
-_SAME_GRID_TOLERANCE = 1e-3
-"""Of a pixel: grids closer than this are the same."""
+from p3vae.cli.scenes.base import Grid, same_place
 
 
 def is_raster(path: Path) -> bool:
@@ -56,7 +53,7 @@ def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> Label
 
 
 def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDArray[np.generic]:
-    if source.shape == (grid.height, grid.width) and _same_place(source, grid):
+    if source.shape == (grid.height, grid.width) and same_place(source.crs, source.transform, grid):
         return np.asarray(source.read(1))
     if grid.transform is None or grid.crs is None or source.crs is None:
         raise LabelError(
@@ -74,14 +71,6 @@ def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDAr
         nodata=source.nodata if source.nodata is not None else 0,
     ) as warped:
         return np.asarray(warped.read(1))
-
-
-def _same_place(source: rasterio.DatasetReader, grid: Grid) -> bool:
-    """Same grid; a raster without georeferencing, or with a swath's size, is taken pixel for pixel."""
-    if grid.transform is None or source.crs is None:
-        return True
-    offsets = np.subtract(source.transform[:6], grid.transform[:6]) / abs(grid.transform.a)
-    return bool(source.crs == grid.crs and np.all(np.abs(offsets) < _SAME_GRID_TOLERANCE))
 
 
 def _require_ids(ids: list[int], path: Path) -> None:

@@ -32,6 +32,9 @@ FloatArray = npt.NDArray[np.float64]
 BandIndex = npt.NDArray[np.intp]
 Geolocator = Callable[[Window], tuple[FloatArray, FloatArray]]
 
+_SAME_GRID_TOLERANCE = 1e-3
+"""Of a pixel: grids closer than this are the same."""
+
 UNITS: dict[Quantity, str] = {"reflectance": "1", "radiance": "W m-2 sr-1 um-1"}
 
 
@@ -67,6 +70,14 @@ class Grid:
     """Pixel corner (col, row) to map coordinates; None for a swath."""
     gcps: tuple[GroundControlPoint, ...] = ()
     """Control points of a swath, at pixel centres (col + 0.5, row + 0.5); empty for a map grid."""
+
+
+def same_place(crs: CRS | None, transform: Affine, grid: Grid) -> bool:
+    """True when a raster lies on `grid`; without a CRS, or beside a swath, it is taken pixel for pixel."""
+    if grid.transform is None or crs is None:
+        return True
+    offsets = np.subtract(transform[:6], grid.transform[:6]) / np.hypot(grid.transform.a, grid.transform.d)
+    return bool(crs == grid.crs and np.all(np.abs(offsets) < _SAME_GRID_TOLERANCE))
 
 
 @dataclass(frozen=True)

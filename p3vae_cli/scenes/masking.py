@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from rasterio import features
 from rasterio.errors import RasterioError
 
 from p3vae.cli.errors import UsageError
-from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene
+from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, same_place
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.tiling import Window
 
@@ -50,20 +51,21 @@ def read_mask(mask: Path, grid: Grid) -> Mask:
     """A mask of pixels of `grid`, from a raster on that grid or from polygons."""
     if not mask.exists():
         raise UsageError("no such file", path=mask, remedy="check --mask")
-    try:
-        with rasterio.open(mask) as source:
-            is_raster, size = source.count > 0, (source.height, source.width)
-    except RasterioError:
-        is_raster, size = False, (0, 0)
-    if is_raster:
-        if size != (grid.height, grid.width):
-            raise UsageError(
-                f"has {size[1]} x {size[0]} pixels, the scene {grid.width} x {grid.height}",
-                path=mask,
-                remedy="give a mask on the scene's grid, or polygons",
-            )
-        return _RasterMask(mask)
+    with suppress(RasterioError), rasterio.open(mask) as source:  # what cannot be opened may be polygons
+        if source.count:
+            _require_grid(source, mask, grid)
+            return _RasterMask(mask)
     return _PolygonMask(_pixel_polygons(mask, grid))
+
+
+def _require_grid(source: rasterio.DatasetReader, mask: Path, grid: Grid) -> None:
+    problem = ""
+    if source.shape != (grid.height, grid.width):
+        problem = f"has {source.width} x {source.height} pixels, the scene {grid.width} x {grid.height}"
+    elif not same_place(source.crs, source.transform, grid):
+        problem = "lies elsewhere than the scene, or has another CRS"
+    if problem:
+        raise UsageError(problem, path=mask, remedy="give a mask on the scene's grid, or polygons")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class _RasterMask:
     def kept(self, window: Window) -> npt.NDArray[np.bool_]:
         with rasterio.open(self.path) as source:
             values = source.read(1, window=window.slices, masked=True)
-        return np.asarray(values.filled(0) != 0)
+        kept = values.filled(0)
+        return np.asarray((kept != 0) & ~np.isnan(kept))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""Masks and labels that do not fit, are damaged or say nothing: one line, and no map or model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from click.testing import CliRunner
+
+from p3vae.cli.main import main
+from tests.cli.scenes import fixtures
+from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, wavelength_tags
+
+ROWS, COLS = 64, 48
+LOWER_HALF = np.repeat([0, 1], ROWS // 2)[:, None] * np.ones((1, COLS))
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def refusal(code, *arguments) -> str:
+    """What a refused call says, checked to be one line."""
+    done = run(*arguments)
+    assert done.exit_code == code, done.output
+    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+@pytest.fixture
+def scene(tmp_path):
+    image = fixtures.truth(ROWS, COLS, len(WAVELENGTHS)).astype(np.float32)
+    return fixtures.raster(tmp_path / "town.tif", image, band_tags=wavelength_tags(WAVELENGTHS))
+
+
+def write_raster(path, values, crs=UTM, transform=UTM_TRANSFORM):
+    with rasterio.open(
+        path, "w", driver="GTiff", width=COLS, height=ROWS, count=1, dtype=values.dtype, crs=crs,
+        transform=transform,
+    ) as target:  # fmt: skip
+        target.write(values, 1)
+    return path
+
+
+def masked_run(scene, mask):
+    return "brightness", scene, "--mask", mask, "-o", scene.parent / "out"
+
+
+@pytest.mark.parametrize(
+    ("crs", "transform"),
+    [
+        ("EPSG:4326", Affine(1e-5, 0, -70, 0, -1e-5, 10)),
+        ("EPSG:32632", UTM_TRANSFORM),
+        (UTM, UTM_TRANSFORM @ Affine.translation(1, 0)),
+    ],
+)
+def test_a_mask_that_lies_elsewhere_is_refused(scene, tmp_path, crs, transform):
+    mask = write_raster(tmp_path / "m.tif", LOWER_HALF.astype("u1"), crs, transform)
+    said = refusal(2, *masked_run(scene, mask))
+    assert "m.tif" in said and "elsewhere" in said and "scene's grid" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mask_keeps_what_is_neither_zero_nor_nan(scene, tmp_path):
+    values = LOWER_HALF.astype("f4")
+    values[-8:] = np.nan
+    mask = write_raster(tmp_path / "m.tif", values)
+    assert run(*masked_run(scene, mask)).exit_code == 0
+    with rasterio.open(tmp_path / "out" / "town_brightness.tif") as made:
+        np.testing.assert_array_equal(made.read_masks(1) > 0, values == 1)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_a_mask_without_a_place_is_taken_pixel_by_pixel(scene, tmp_path):
+    mask = write_raster(tmp_path / "m.tif", LOWER_HALF.astype("u1"), None, Affine.identity())
+    assert run(*masked_run(scene, mask)).exit_code == 0
