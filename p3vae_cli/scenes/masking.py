@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,16 @@ import rasterio
 import shapely
 from affine import Affine
 from rasterio import features
+from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
-from p3vae.cli.errors import UsageError
+from p3vae.cli.errors import P3vaeError, UsageError
 from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, same_place
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.tiling import Window
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
 
 
 class Mask(Protocol):
@@ -104,6 +108,19 @@ def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
     if frame.empty:
         raise UsageError("holds no geometries", path=path)
     if grid.crs is not None and frame.crs is not None:
-        frame = frame.to_crs(grid.crs.to_wkt())
+        frame = in_crs(frame, grid.crs, path, UsageError)
     to_pixels = PixelCoordinates(grid)
     return [shapely.transform(geometry, to_pixels) for geometry in frame.geometry if geometry is not None]
+
+
+def in_crs(frame: GeoDataFrame, crs: CRS, path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
+    """The geometries of the file `path` in another CRS, without those too far away to have a place in it."""
+    moved = frame.to_crs(crs.to_wkt())
+    reachable = ~np.isinf(moved.bounds).any(axis=1)
+    if not reachable.any():
+        raise refused(
+            f"coordinates do not fit its CRS, {frame.crs.name}",
+            path=path,
+            remedy="assign the CRS they are in, e.g. with ogr2ogr -a_srs",
+        )
+    return moved[reachable]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import geopandas
 import numpy as np
 import pytest
 import rasterio
+import shapely
 from affine import Affine
 from click.testing import CliRunner
 
@@ -75,3 +79,32 @@ def test_a_mask_keeps_what_is_neither_zero_nor_nan(scene, tmp_path):
 def test_a_mask_without_a_place_is_taken_pixel_by_pixel(scene, tmp_path):
     mask = write_raster(tmp_path / "m.tif", LOWER_HALF.astype("u1"), None, Affine.identity())
     assert run(*masked_run(scene, mask)).exit_code == 0
+
+
+def in_metres_without_crs(path):
+    """Polygons as GeoJSON, whose coordinates are read as degrees when no CRS is named."""
+    square = shapely.box(500_030, 4_599_000, 500_600, 4_599_900)
+    feature = {"type": "Feature", "properties": {"class": "a"}, "geometry": shapely.geometry.mapping(square)}
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    return path
+
+
+def trained(scene, labels):
+    return "train", scene, "--labels", labels, "-o", scene.parent / "m.p3vae", "--sun-zenith", 30
+
+
+def test_coordinates_that_do_not_fit_their_crs_are_refused(scene, tmp_path):
+    polygons = in_metres_without_crs(tmp_path / "p.geojson")
+    for code, command in ((1, trained), (2, masked_run)):
+        said = refusal(code, *command(scene, polygons))
+        assert "p.geojson: coordinates do not fit its CRS" in said and "ogr2ogr" in said
+
+
+def test_polygons_beyond_the_reach_of_the_scenes_crs_are_left_out(scene, tmp_path):
+    here = shapely.box(500_000, 4_599_400, 500_300, 4_599_700)
+    world = geopandas.GeoSeries([here], crs=UTM).to_crs(4326)
+    far = geopandas.GeoSeries([shapely.box(-80, 0, -70, 10)], crs=4326)
+    geopandas.GeoDataFrame(geometry=[*world, *far], crs=4326).to_file(tmp_path / "p.gpkg")
+    assert run(*masked_run(scene, tmp_path / "p.gpkg")).exit_code == 0
+    with rasterio.open(tmp_path / "out" / "town_brightness.tif") as made:
+        assert (made.read_masks(1) > 0).sum() == 100
