@@ -15,7 +15,7 @@ from scipy import ndimage
 
 from p3vae.cli.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
-from p3vae.cli.scenes.base import Grid, same_place
+from p3vae.cli.scenes.base import Grid, reading, same_place
 
 
 def is_raster(path: Path) -> bool:
@@ -29,7 +29,7 @@ def is_raster(path: Path) -> bool:
 
 def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> LabelledPixels:
     """Labels of a raster on the scene's grid, or brought to it by nearest neighbour."""
-    with rasterio.open(path) as source:
+    with reading(path), rasterio.open(path) as source:
         values = _on_grid(source, grid, path)
         nodata = source.nodata
         colours = _colours(source)

@@ -97,7 +97,12 @@ def _class_names(frame: geopandas.GeoDataFrame, class_field: str | None, path: P
         raise LabelError(
             problem, path=path, remedy=f"--class-field may be: {', '.join(fields) or 'none there'}"
         )
-    return frame[chosen].map(str, na_action="ignore").str.strip()
+    names = frame[chosen].map(lambda value: str(value).strip() or None, na_action="ignore")
+    if names.isna().all():
+        raise LabelError(
+            f"the field {chosen!r} is empty", path=path, remedy="name another one with --class-field"
+        )
+    return names
 
 
 def _colour(rows: geopandas.GeoDataFrame) -> str | None:

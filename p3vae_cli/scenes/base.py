@@ -247,7 +247,12 @@ def as_slice(index: BandIndex) -> slice | BandIndex:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error.args[0] if error.args else error).split())
+    text = str(error.args[0] if error.args else error)
+    if isinstance(error, RasterioError) and error.__cause__ is not None:
+        text = str(error.__cause__)  # rasterio only refers to it
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    return " ".join(text.split())
 
 
 def _runs(mask: npt.NDArray[np.bool_]) -> list[slice]:

@@ -17,7 +17,7 @@ from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
 from p3vae.cli.errors import P3vaeError, UsageError
-from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, same_place
+from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, reading, same_place
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.tiling import Window
 
@@ -54,7 +54,7 @@ def masked(scene: Scene, mask: Path) -> Scene:
 def read_mask(mask: Path, grid: Grid) -> Mask:
     """A mask of pixels of `grid`, from a raster on that grid or from polygons."""
     if not mask.exists():
-        raise UsageError("no such file", path=mask, remedy="check --mask")
+        raise UsageError("no such file", path=mask, remedy="check the path")
     with suppress(RasterioError), rasterio.open(mask) as source:  # what cannot be opened may be polygons
         if source.count:
             _require_grid(source, mask, grid)
@@ -77,7 +77,7 @@ class _RasterMask:
     path: Path
 
     def kept(self, window: Window) -> npt.NDArray[np.bool_]:
-        with rasterio.open(self.path) as source:
+        with reading(self.path), rasterio.open(self.path) as source:
             values = source.read(1, window=window.slices, masked=True)
         kept = values.filled(0)
         return np.asarray((kept != 0) & ~np.isnan(kept))
@@ -105,12 +105,14 @@ def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
         frame = geopandas.read_file(path)
     except (DataSourceError, DataLayerError, OSError) as error:
         raise UsageError(f"cannot be read as a mask: {error}", path=path) from error
-    if frame.empty:
-        raise UsageError("holds no geometries", path=path)
+    if isinstance(frame, geopandas.GeoDataFrame):
+        frame = frame[~(frame.geometry.isna() | frame.geometry.is_empty)]
+    if not isinstance(frame, geopandas.GeoDataFrame) or frame.empty:
+        raise UsageError("holds no geometries", path=path, remedy="give polygons, or a raster")
     if grid.crs is not None and frame.crs is not None:
         frame = in_crs(frame, grid.crs, path, UsageError)
     to_pixels = PixelCoordinates(grid)
-    return [shapely.transform(geometry, to_pixels) for geometry in frame.geometry if geometry is not None]
+    return [shapely.transform(geometry, to_pixels) for geometry in frame.geometry]
 
 
 def in_crs(frame: GeoDataFrame, crs: CRS, path: Path, refused: type[P3vaeError]) -> GeoDataFrame:

@@ -108,3 +108,37 @@ def test_polygons_beyond_the_reach_of_the_scenes_crs_are_left_out(scene, tmp_pat
     assert run(*masked_run(scene, tmp_path / "p.gpkg")).exit_code == 0
     with rasterio.open(tmp_path / "out" / "town_brightness.tif") as made:
         assert (made.read_masks(1) > 0).sum() == 100
+
+
+def truncated(path):
+    write_raster(path, LOWER_HALF.astype("u1"))
+    path.write_bytes(path.read_bytes()[:-1500])
+    return path
+
+
+def test_a_truncated_mask_or_label_raster_is_blamed_itself(scene, tmp_path):
+    path = truncated(tmp_path / "cut.tif")
+    for command in (masked_run, trained):
+        said = refusal(1, *command(scene, path))
+        assert "cut.tif: cannot be read" in said and "truncated" in said and "previous exception" not in said
+    assert not list(tmp_path.glob("out/*")) and not (tmp_path / "m.p3vae").exists()
+
+
+def test_a_mask_without_geometries_is_refused(scene, tmp_path):
+    table, nowhere = tmp_path / "table.csv", tmp_path / "nowhere.gpkg"
+    table.write_text("a,b\n1,2\n")
+    geopandas.GeoDataFrame({"a": [1, 2]}, geometry=[None, shapely.Polygon()], crs=UTM).to_file(nowhere)
+    for mask in (table, nowhere):
+        assert f"{mask.name}: holds no geometries" in refusal(2, *masked_run(scene, mask))
+
+
+def test_an_absent_mask_is_named_whatever_its_option(scene, tmp_path):
+    said = refusal(2, *masked_run(scene, tmp_path / "absent.tif"))
+    assert "absent.tif: no such file" in said and "--mask" not in said
+
+
+@pytest.mark.parametrize("values", [[np.nan, np.nan], [None, None], ["", "  "]])
+def test_a_class_field_without_classes_is_told(scene, tmp_path, values):
+    squares = [shapely.box(500_000 + x, 4_599_400, 500_100 + x, 4_599_700) for x in (0, 500)]
+    geopandas.GeoDataFrame({"class": values}, geometry=squares, crs=UTM).to_file(tmp_path / "l.gpkg")
+    assert "l.gpkg: the field 'class' is empty" in refusal(1, *trained(scene, tmp_path / "l.gpkg"))

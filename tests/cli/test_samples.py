@@ -199,3 +199,10 @@ def test_masks_by_raster_and_by_polygon_agree(tmp_path):
     expected = values[window.slices] == 1
     np.testing.assert_array_equal(by_raster.read(window).valid, expected)
     np.testing.assert_array_equal(by_polygon.read(window).valid, expected)
+
+
+def test_geometries_whose_class_is_an_empty_text_are_unlabelled(tmp_path):
+    boxes = [pixel_box(0, 0, 4, 4), pixel_box(6, 6, 9, 9)]
+    labels = read_labels(write_vector(tmp_path / "l.gpkg", boxes, ["a", " "]), GRID)
+    assert [entry.name for entry in labels.classes] == ["a"]
+    assert labels.row.max() < 4
