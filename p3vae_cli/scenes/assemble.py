@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 from pyproj import Transformer
+from pyproj.exceptions import ProjError
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import (
@@ -161,7 +162,7 @@ def _samples(product: Product, order: BandIndex) -> npt.NDArray[np.float32]:
         with reading(product.path):
             seen = product.reader.read(window, order).reshape(-1, len(order))
         seen = seen[np.isfinite(seen).any(axis=1)]
-        filled += len(seen) > 0
+        filled += bool(np.nan_to_num(seen).any())  # a black border says nothing about the values
         spectra = np.concatenate([spectra, seen])
         if filled >= _ENOUGH_SAMPLES and not _missing(spectra).any():
             break
@@ -176,7 +177,8 @@ def _missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 
 
 def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32]) -> None:
-    values = samples[np.isfinite(samples)]
+    spectra = samples[np.nan_to_num(samples).any(axis=1)]
+    values = spectra[np.isfinite(spectra)]
     typical = float(np.median(values)) if len(values) else 0.0
     if typical <= _TYPICAL_REFLECTANCE_LIMIT:
         return
@@ -213,7 +215,10 @@ def _with_place(acquired: Acquisition, grid: Grid) -> Acquisition:
         return acquired
     to_map, col, row = grid.transform, grid.width / 2, grid.height / 2
     x, y = to_map.a * col + to_map.b * row + to_map.c, to_map.d * col + to_map.e * row + to_map.f
-    lon, lat = Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(x, y)
+    try:
+        lon, lat = Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(x, y)
+    except ProjError:  # a local CRS, which has no place on earth
+        return acquired
     if not (np.isfinite(lon) and np.isfinite(lat)):
         return acquired
     return replace(acquired, longitude_deg=float(lon), latitude_deg=float(lat))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import rasterio
 import shapely
 from affine import Affine
+from pyproj.exceptions import ProjError
 from rasterio import features
 from rasterio.crs import CRS
 from rasterio.errors import RasterioError
@@ -117,7 +118,14 @@ def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
 
 def in_crs(frame: GeoDataFrame, crs: CRS, path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
     """The geometries of the file `path` in another CRS, without those too far away to have a place in it."""
-    moved = frame.to_crs(crs.to_wkt())
+    try:
+        moved = frame.to_crs(crs.to_wkt())
+    except ProjError as error:
+        raise refused(
+            f"its CRS, {frame.crs.name}, has no place in that of the scene",
+            path=path,
+            remedy="give it in the scene's CRS",
+        ) from error
     reachable = ~np.isinf(moved.bounds).any(axis=1)
     if not reachable.any():
         raise refused(

@@ -1,0 +1,58 @@
+"""Scenes that lack something or have odd names: they are mapped, or refused with one line."""
+
+from __future__ import annotations
+
+import json
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from click.testing import CliRunner
+from rasterio.crs import CRS
+
+from p3vae.cli.main import main
+from tests.cli.scenes import fixtures
+from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
+
+IMAGE = fixtures.truth(48, 48, len(WAVELENGTHS)).astype(np.float32)
+LOCAL = CRS.from_wkt('LOCAL_CS["arbitrary",UNIT["metre",1]]')
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def refusal(code, *arguments) -> str:
+    """What a refused call says, checked to be one line."""
+    done = run(*arguments)
+    assert done.exit_code == code, done.output
+    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+def write_scene(path, image=IMAGE, **profile):
+    return fixtures.raster(path, image, band_tags=wavelength_tags(WAVELENGTHS), **profile)
+
+
+@pytest.mark.parametrize("black", [33, 40])
+def test_counts_are_told_from_reflectance_also_beside_a_black_border(tmp_path, black):
+    counts = np.round(IMAGE * 10_000).astype(np.uint16)
+    counts[:, :black] = 0
+    said = refusal(1, "brightness", write_scene(tmp_path / "counts.tif", counts), "-o", tmp_path / "out")
+    assert "is no reflectance" in said and "--scale 1e-4" in said
+
+
+def test_a_scene_in_a_local_crs_is_mapped_and_its_sun_is_unknown(tmp_path):
+    scene = write_scene(tmp_path / "local.tif", crs=LOCAL, tags={"acquisition_time": "2024-06-01T10:00:00"})
+    told = json.loads(run("info", scene, "--json").stdout)
+    assert told["sun_zenith_deg"] is None
+    done = run("brightness", scene, "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+
+
+def test_polygons_of_the_world_do_not_fit_a_local_crs(tmp_path):
+    scene, mask = write_scene(tmp_path / "local.tif", crs=LOCAL), tmp_path / "m.gpkg"
+    geopandas.GeoDataFrame(geometry=[shapely.box(1, 43, 2, 44)], crs=4326).to_file(mask)
+    said = refusal(2, "brightness", scene, "-o", tmp_path / "out", "--mask", mask)
+    assert "m.gpkg" in said and "CRS" in said
