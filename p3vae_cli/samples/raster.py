@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 import rasterio
+from rasterio._err import CPLE_BaseError
 from rasterio.enums import Resampling
 from rasterio.errors import RasterioError
 from rasterio.vrt import WarpedVRT
@@ -61,16 +62,23 @@ def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDAr
             path=path,
             remedy="give labels on the scene's grid, or vector labels",
         )
-    with WarpedVRT(
-        source,
-        crs=grid.crs,
-        transform=grid.transform,
-        width=grid.width,
-        height=grid.height,
-        resampling=Resampling.nearest,
-        nodata=source.nodata if source.nodata is not None else 0,
-    ) as warped:
-        return np.asarray(warped.read(1))
+    try:
+        with WarpedVRT(
+            source,
+            crs=grid.crs,
+            transform=grid.transform,
+            width=grid.width,
+            height=grid.height,
+            resampling=Resampling.nearest,
+            nodata=source.nodata if source.nodata is not None else 0,
+        ) as warped:
+            return np.asarray(warped.read(1))
+    except CPLE_BaseError as error:
+        raise LabelError(
+            "its CRS has no place in that of the scene",
+            path=path,
+            remedy="give labels on the scene's grid, or vector labels in its CRS",
+        ) from error
 
 
 def _require_ids(ids: list[int], path: Path) -> None:

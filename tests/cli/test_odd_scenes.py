@@ -56,3 +56,10 @@ def test_polygons_of_the_world_do_not_fit_a_local_crs(tmp_path):
     geopandas.GeoDataFrame(geometry=[shapely.box(1, 43, 2, 44)], crs=4326).to_file(mask)
     said = refusal(2, "brightness", scene, "-o", tmp_path / "out", "--mask", mask)
     assert "m.gpkg" in said and "CRS" in said
+
+
+def test_a_label_raster_in_utm_does_not_fit_a_local_crs(tmp_path):
+    scene = write_scene(tmp_path / "local.tif", crs=LOCAL)
+    labels = fixtures.raster(tmp_path / "labels.tif", np.ones((48, 48, 1), np.uint8))
+    said = refusal(1, "train", scene, "--labels", labels, "-o", tmp_path / "m.p3vae", "--sun-zenith", 30)
+    assert "labels.tif" in said and "scene's grid" in said
