@@ -157,24 +157,53 @@ device_option = click.option(
 )
 
 
-def _read_config(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
+def _read_config(context: click.Context, config: click.Parameter, path: Path | None) -> None:
     """Values of a TOML file become the defaults of the options of the same names."""
     if path is None:
         return
     try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot be read as TOML: {error}", path=path) from error
-    names = {
-        spelling.lstrip("-"): parameter.name
-        for parameter in context.command.params
-        for spelling in parameter.opts
+    options = {
+        spelling.removeprefix("--"): option
+        for option in context.command.params
+        if isinstance(option, click.Option) and option is not config
+        for spelling in (*option.opts, *option.secondary_opts)
         if spelling.startswith("--")
     }
-    unknown = [key for key in values if key not in names]
-    if unknown:
-        raise UsageError(f"sets {unknown[0]!r}, which is no option of {context.info_name}", path=path)
-    context.default_map = {**(context.default_map or {}), **{names[k]: v for k, v in values.items()}}
+    defaults = {}
+    for key, value in values.items():
+        option = options.get(key)
+        if option is None:
+            raise UsageError(f"sets {key!r}, which is no option of {context.info_name}", path=path)
+        try:
+            defaults[option.name] = _config_value(option, key, value)
+        except click.BadParameter as error:
+            raise UsageError(f"sets {key!r} to {value!r}: {error.message}", path=path) from error
+    context.default_map = {**(context.default_map or {}), **defaults}
+
+
+def _config_value(option: click.Option, key: str, value: Any) -> Any:
+    """A value from TOML as click takes it from the command line."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise click.BadParameter("expected true or false")
+        return value != (f"--{key}" in option.secondary_opts)
+    parts = [_config_text(part) for part in (value if isinstance(value, list) else [value])]
+    if option.multiple:
+        return parts
+    if isinstance(value, list) and option.type is not click.STRING:
+        raise click.BadParameter("expected a single value")
+    text = ",".join(parts)
+    option.type.convert(text, option, None)  # an error here still knows the file
+    return text
+
+
+def _config_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise click.BadParameter("expected a number or text")
+    return str(value)
 
 
 config_option = click.option(
