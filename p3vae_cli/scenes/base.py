@@ -7,6 +7,7 @@ to all products (band order, masking, what the user overrides by option) is done
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -217,15 +218,18 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except SceneError:
         raise
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise SceneError("no such file", path=path, remedy="check the path") from error
     except PermissionError as error:
         raise SceneError("may not be read", path=path, remedy="check the file's permissions") from error
     except (OSError, RasterioError, RuntimeError, EOFError) as error:
+        too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
         raise SceneError(
             f"cannot be read: {_one_line(error)}",
             path=path,
-            remedy="the file looks truncated or damaged; copy or download it again",
+            remedy="check the path"
+            if too_long
+            else "the file looks truncated or damaged; copy or download it again",
         ) from error
     except (LookupError, ValueError) as error:
         raise SceneError(

@@ -63,3 +63,10 @@ def test_a_label_raster_in_utm_does_not_fit_a_local_crs(tmp_path):
     labels = fixtures.raster(tmp_path / "labels.tif", np.ones((48, 48, 1), np.uint8))
     said = refusal(1, "train", scene, "--labels", labels, "-o", tmp_path / "m.p3vae", "--sun-zenith", 30)
     assert "labels.tif" in said and "scene's grid" in said
+
+
+def test_a_path_that_cannot_be_is_told(tmp_path):
+    scene = write_scene(tmp_path / "a.tif")
+    assert "no such file" in refusal(1, "info", scene / "b.tif")
+    said = refusal(1, "info", tmp_path / ("a" * 300 + ".tif"))
+    assert "File name too long" in said and "check the path" in said

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import os
+
 import numpy as np
 import pytest
 import rasterio
@@ -79,3 +82,18 @@ def test_a_config_may_hold_lists_negated_flags_and_a_byte_order_mark(scene, tmp_
     config.write_text('co = "COMPRESS=LZW"\n')
     done = run("brightness", scene, "-o", tmp_path / "two", "--config", config)
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+@pytest.mark.parametrize("from_stdin", [False, True])
+def test_lists_of_scenes_may_start_with_a_mark_and_name_foreign_bytes(scene, tmp_path, mark, from_stdin):
+    listing = tmp_path / "list.txt"
+    foreign = "Köln.tif".encode("latin-1")
+    listing.write_bytes(mark + f"{scene}\n{tmp_path}/".encode() + foreign + b"\n")
+    scenes, options = ("-", {"input": listing.read_bytes()}) if from_stdin else (f"@{listing}", {})
+    for problem in ("no such file", "UTF-8"):
+        done = run("brightness", scenes, "-o", tmp_path / "out", "--overwrite", **options)
+        assert done.exit_code == 3, done.output
+        assert problem in done.stderr and "1 of 2 scenes" in done.stderr
+        assert (tmp_path / "out" / "town_brightness.tif").exists()
+        (tmp_path / os.fsdecode(foreign)).write_bytes(scene.read_bytes())
