@@ -97,3 +97,36 @@ def test_lists_of_scenes_may_start_with_a_mark_and_name_foreign_bytes(scene, tmp
         assert problem in done.stderr and "1 of 2 scenes" in done.stderr
         assert (tmp_path / "out" / "town_brightness.tif").exists()
         (tmp_path / os.fsdecode(foreign)).write_bytes(scene.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "classify S --aod nan",
+        "classify S --water-vapour inf",
+        "classify S --albedo nan",
+        "classify S --sun-zenith nan",
+        "brightness S --scale nan",
+        "brightness S --scale 0",
+        "brightness S --pixel-size inf",
+        "invert-methane S --wind nan",
+        "invert-methane S --ueff-a nan",
+        "invert-methane S --ueff-b inf",
+        "invert-methane S --seed -1",
+        "train S --labels L -o M --seed -1",
+        "simulate -o S --overwrite --noise nan",
+        "simulate -o S --overwrite --pixel-size inf",
+        "simulate -o S --overwrite --size 300000x300000",
+    ],
+)
+def test_impossible_numbers_are_wrong_usage(scene, options):
+    words = [str(scene) if word == "S" else word for word in options.split()]
+    done = run(*words)
+    assert done.exit_code == 2, done.output
+    option = words[-2]
+    assert option in done.stderr.splitlines()[-1]
+    assert not list(scene.parent.glob("town_*"))
+
+
+def test_nodata_may_be_nan(scene, tmp_path):
+    assert run("brightness", scene, "--nodata", "nan", "-o", tmp_path / "out").exit_code == 0
