@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -53,7 +54,7 @@ def assemble(product: Product, options: SceneOptions) -> Scene:
 
 
 def _assemble(product: Product, options: SceneOptions) -> Scene:
-    product = _with_wavelengths_file(product, options)
+    product = _with_wavelengths_file(replace(product, grid=_without_useless_points(product.grid)), options)
     wavelength = product.wavelength_nm
     if wavelength is None:
         raise SceneError(
@@ -90,6 +91,20 @@ def _assemble(product: Product, options: SceneOptions) -> Scene:
         column_fwhm_nm=None if widths is None else widths[:, order],
         geolocator=product.geolocator,
     )
+
+
+def _without_useless_points(grid: Grid) -> Grid:
+    """Control points without a CRS, or all on one line, place nothing: the scene is nowhere then."""
+    on_image = [(point.col, point.row) for point in grid.gcps]
+    on_ground = [(point.x, point.y) for point in grid.gcps]
+    if not grid.gcps or (grid.crs and _span_an_area(on_image) and _span_an_area(on_ground)):
+        return grid
+    return replace(grid, crs=None, gcps=())
+
+
+def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
+    centred = points - np.mean(points, axis=0)
+    return int(np.linalg.matrix_rank(centred, tol=1e-9 * np.abs(centred).max())) == 2
 
 
 def _with_wavelengths_file(product: Product, options: SceneOptions) -> Product:

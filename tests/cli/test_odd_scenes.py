@@ -7,8 +7,11 @@ import json
 import geopandas
 import numpy as np
 import pytest
+import rasterio
 import shapely
+from affine import Affine
 from click.testing import CliRunner
+from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
 from p3vae.cli.main import main
@@ -70,3 +73,30 @@ def test_a_path_that_cannot_be_is_told(tmp_path):
     assert "no such file" in refusal(1, "info", scene / "b.tif")
     said = refusal(1, "info", tmp_path / ("a" * 300 + ".tif"))
     assert "File name too long" in said and "check the path" in said
+
+
+CORNERS = [(row, col, 12.0 + 0.0004 * col, 45.0 - 0.0003 * row) for row in (0, 48) for col in (0, 48)]
+DIAGONAL = [(at, at, 12.0 + 0.0004 * at, 45.0 - 0.0003 * at) for at in (0, 12, 30, 48)]
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize(
+    ("points", "crs"),
+    [
+        (CORNERS, None),
+        (CORNERS[:2], "EPSG:4326"),
+        (CORNERS[:1], "EPSG:4326"),
+        (DIAGONAL, "EPSG:4326"),
+    ],
+)
+def test_control_points_that_cannot_place_a_scene_leave_it_without_a_place(tmp_path, points, crs):
+    scene = write_scene(tmp_path / "a.tif", crs=None, transform=Affine.identity())
+    with rasterio.open(scene, "r+") as target:
+        target.gcps = ([GroundControlPoint(*point) for point in points], CRS.from_user_input(crs or CRS()))
+    out = ("-o", tmp_path / "out")
+    done = run("brightness", scene, *out)
+    assert done.exit_code == 0, done.output
+    with rasterio.open(tmp_path / "out" / "a_brightness.tif") as made:
+        assert not made.gcps[0] and made.crs is None
+    for options in (("--bbox", "12,44,13,45"), ("--grid", "utm")):
+        assert "georeferenced scene" in refusal(2, "brightness", scene, *out, "--overwrite", *options)
