@@ -130,3 +130,12 @@ def test_impossible_numbers_are_wrong_usage(scene, options):
 
 def test_nodata_may_be_nan(scene, tmp_path):
     assert run("brightness", scene, "--nodata", "nan", "-o", tmp_path / "out").exit_code == 0
+
+
+def test_an_irradiance_table_may_start_with_a_byte_order_mark(tmp_path):
+    scene, table = tmp_path / "town.tif", tmp_path / "sky.csv"
+    assert run("simulate", "-o", scene, "--size", 16).exit_code == 0
+    rows = [f"{nm},1000,200\n" for nm in range(300, 2600, 50)]
+    table.write_text("wavelength_nm,direct,diffuse\n" + "".join(rows), encoding="utf-8-sig")
+    done = run("classify", scene, "-o", tmp_path / "out", "--irradiance", table)
+    assert done.exit_code == 0, done.output
