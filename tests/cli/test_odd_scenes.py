@@ -16,7 +16,7 @@ from rasterio.crs import CRS
 
 from p3vae.cli.main import main
 from tests.cli.scenes import fixtures
-from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
+from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags
 
 IMAGE = fixtures.truth(48, 48, len(WAVELENGTHS)).astype(np.float32)
 LOCAL = CRS.from_wkt('LOCAL_CS["arbitrary",UNIT["metre",1]]')
@@ -100,3 +100,14 @@ def test_control_points_that_cannot_place_a_scene_leave_it_without_a_place(tmp_p
         assert not made.gcps[0] and made.crs is None
     for options in (("--bbox", "12,44,13,45"), ("--grid", "utm")):
         assert "georeferenced scene" in refusal(2, "brightness", scene, *out, "--overwrite", *options)
+
+
+@pytest.mark.parametrize("given", ["E2.HDR", "E2.IMG"])
+def test_envi_files_may_be_named_in_upper_case(tmp_path, given):
+    cube = fixtures.envi(tmp_path / "a.img", IMAGE, "bil", {"wavelength": envi_list(WAVELENGTHS)})
+    cube.rename(tmp_path / "E2.IMG")
+    cube.with_suffix(".hdr").rename(tmp_path / "E2.HDR")
+    done = run("info", tmp_path / given, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["product"], told["crs"]) == ("ENVI", "EPSG:32633")
