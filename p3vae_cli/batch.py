@@ -31,15 +31,13 @@ def expand_scenes(arguments: Sequence[str]) -> list[Path]:
 
 def _expand(argument: str) -> list[Path]:
     if argument == "-":
-        return _listed(sys.stdin.buffer.read())
+        return _listed(sys.stdin.buffer.read() if sys.stdin else b"")
     if argument.startswith("@"):
         listing = Path(argument[1:])
-        if not listing.is_file():
-            raise UsageError("no such list of scenes", path=listing)
         try:
             return _listed(listing.read_bytes())
         except OSError as error:
-            raise UsageError(f"cannot be read: {error.strerror}", path=listing) from error
+            raise UsageError(f"no list of scenes: {error.strerror}", path=listing) from error
     if glob.has_magic(argument) and not Path(argument).exists():
         matches = sorted(glob.glob(argument, recursive=True))
         if not matches:

@@ -54,8 +54,10 @@ def masked(scene: Scene, mask: Path) -> Scene:
 
 def read_mask(mask: Path, grid: Grid) -> Mask:
     """A mask of pixels of `grid`, from a raster on that grid or from polygons."""
-    if not mask.exists():
-        raise UsageError("no such file", path=mask, remedy="check the path")
+    try:
+        mask.stat()
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", path=mask, remedy="check the path") from error
     with suppress(RasterioError), rasterio.open(mask) as source:  # what cannot be opened may be polygons
         if source.count:
             _require_grid(source, mask, grid)

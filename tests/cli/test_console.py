@@ -71,3 +71,8 @@ def test_brackets_in_names_are_no_markup(scene, tmp_path):
     assert str(folder / f"{odd.stem}_brightness.tif") in done.stdout
     assert odd.name in done.stderr
     assert str(odd) in CliRunner().invoke(main, ["info", str(odd)]).stdout
+
+
+def test_a_closed_stdin_lists_no_scene():
+    done = shell("brightness", "-", stdout="<&-")
+    assert done.returncode == 2 and done.stderr.startswith("Error: no scene given")

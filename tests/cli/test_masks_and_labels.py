@@ -134,7 +134,7 @@ def test_a_mask_without_geometries_is_refused(scene, tmp_path):
 
 def test_an_absent_mask_is_named_whatever_its_option(scene, tmp_path):
     said = refusal(2, *masked_run(scene, tmp_path / "absent.tif"))
-    assert "absent.tif: no such file" in said and "--mask" not in said
+    assert "absent.tif: cannot be read: No such file" in said and "--mask" not in said
 
 
 @pytest.mark.parametrize("values", [[np.nan, np.nan], [None, None], ["", "  "]])
@@ -142,3 +142,8 @@ def test_a_class_field_without_classes_is_told(scene, tmp_path, values):
     squares = [shapely.box(500_000 + x, 4_599_400, 500_100 + x, 4_599_700) for x in (0, 500)]
     geopandas.GeoDataFrame({"class": values}, geometry=squares, crs=UTM).to_file(tmp_path / "l.gpkg")
     assert "l.gpkg: the field 'class' is empty" in refusal(1, *trained(scene, tmp_path / "l.gpkg"))
+
+
+def test_a_name_too_long_for_a_mask_or_labels_is_told(scene, tmp_path):
+    for command, code in ((masked_run, 2), (trained, 1)):
+        assert "File name too long" in refusal(code, *command(scene, tmp_path / ("a" * 300)))

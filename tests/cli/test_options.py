@@ -139,3 +139,8 @@ def test_an_irradiance_table_may_start_with_a_byte_order_mark(tmp_path):
     table.write_text("wavelength_nm,direct,diffuse\n" + "".join(rows), encoding="utf-8-sig")
     done = run("classify", scene, "-o", tmp_path / "out", "--irradiance", table)
     assert done.exit_code == 0, done.output
+
+
+def test_a_list_of_scenes_that_cannot_be_read_is_told(tmp_path):
+    for listing in (tmp_path / "absent.txt", tmp_path, tmp_path / ("a" * 300)):
+        assert f"{listing}: no list of scenes" in refusal("brightness", f"@{listing}")
