@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -29,12 +31,13 @@ def expand_scenes(arguments: Sequence[str]) -> list[Path]:
 
 def _expand(argument: str) -> list[Path]:
     if argument == "-":
-        return _listed(sys.stdin)
+        return _listed(sys.stdin.buffer.read() if sys.stdin else b"")
     if argument.startswith("@"):
         listing = Path(argument[1:])
-        if not listing.is_file():
-            raise UsageError("no such list of scenes", path=listing)
-        return _listed(listing.read_text().splitlines())
+        try:
+            return _listed(listing.read_bytes())
+        except OSError as error:
+            raise UsageError(f"no list of scenes: {error.strerror}", path=listing) from error
     if glob.has_magic(argument) and not Path(argument).exists():
         matches = sorted(glob.glob(argument, recursive=True))
         if not matches:
@@ -43,7 +46,9 @@ def _expand(argument: str) -> list[Path]:
     return [Path(argument)]
 
 
-def _listed(lines: Iterable[str]) -> list[Path]:
+def _listed(content: bytes) -> list[Path]:
+    """Names as the file system has them, byte by byte: they need not be UTF-8."""
+    lines = os.fsdecode(content.removeprefix(codecs.BOM_UTF8)).splitlines()
     return [Path(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
 
 

@@ -15,13 +15,13 @@ _UNFOLDED = 500
 
 
 def stdout() -> Console:
-    """Where results go; lines are not folded when a program reads them."""
-    return Console(width=None if sys.stdout.isatty() else _UNFOLDED)
+    """Where results go, as they are: brackets are no markup, and no line is folded for a program."""
+    return Console(width=None if sys.stdout.isatty() else _UNFOLDED, markup=False, emoji=False)
 
 
 def stderr() -> Console:
     """Where progress and notes go."""
-    return Console(stderr=True)
+    return Console(stderr=True, markup=False, emoji=False)
 
 
 def note(message: str) -> None:
@@ -42,7 +42,7 @@ class RichProgress:
         """`show` overrides the look at stderr (`--progress` / `--no-progress`)."""
         console = stderr()
         self._bar = RichBar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             _PixelRate(),

@@ -50,7 +50,7 @@ def scene_irradiance(scene: Scene, bands: Bands, options: IrradianceOptions) -> 
 
 def _from_table(path: Path, bands: Bands, zenith: float) -> SpectralIrradiance:
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
             if missing:

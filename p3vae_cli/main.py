@@ -5,11 +5,15 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from p3vae.cli.errors import P3vaeError
+from p3vae.cli.errors import ExitCode, P3vaeError
 
 COMMANDS = (
     "info",
@@ -37,6 +41,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, name)
         return command
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        _prepare_streams()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if not _stdout_fails():
+                raise
+            click.echo(f"Error: stdout cannot be written: {error.strerror}", err=True)
+            sys.exit(ExitCode.FAILED)
+
     def invoke(self, ctx: click.Context) -> Any:
         _spare_the_collector()
         try:
@@ -44,6 +58,25 @@ class LazyGroup(click.Group):
         except P3vaeError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+
+
+def _prepare_streams() -> None:
+    """Streams that take every line: none is missing, and a sign that stdout does not know becomes "?"."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - stays open to the end
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _stdout_fails() -> bool:
+    """True when stdout takes no line; what still waits to be written is dropped then."""
+    try:
+        print(flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _spare_the_collector() -> None:

@@ -6,6 +6,7 @@ Nothing heavy is imported here: values become dataclasses only when a command ru
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -18,20 +19,33 @@ from p3vae.cli.errors import UsageError
 
 SCENE = click.Path(path_type=Path)
 
+
+class Finite(click.types.FloatParamType):
+    """A number that is neither infinite nor NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class FiniteRange(Finite, click.FloatRange):
+    """A finite number in a range; to click, NaN is inside of any."""
+
+
 scene_argument = click.argument("scene", type=SCENE, metavar="SCENE")
 scenes_argument = click.argument("scenes", nargs=-1, required=True, metavar="SCENE...")
 
 _SCENE_OPTIONS = (
-    click.option("--sun-zenith", type=click.FloatRange(0, 90), metavar="DEG", help="Sun zenith angle."),
+    click.option("--sun-zenith", type=FiniteRange(0, 90), metavar="DEG", help="Sun zenith angle."),
     click.option(
         "--sun-azimuth",
-        type=click.FloatRange(-360, 360),
+        type=FiniteRange(-360, 360),
         metavar="DEG",
         help="Sun azimuth, clockwise from north.",
     ),
-    click.option(
-        "--view-zenith", type=click.FloatRange(0, 90), metavar="DEG", help="Sensor's view zenith angle."
-    ),
+    click.option("--view-zenith", type=FiniteRange(0, 90), metavar="DEG", help="Sensor's view zenith angle."),
     click.option(
         "--wavelengths-file",
         type=click.Path(path_type=Path),
@@ -44,7 +58,12 @@ _SCENE_OPTIONS = (
         type=click.Choice(["reflectance", "radiance"]),
         help="What the file holds, if it does not say.",
     ),
-    click.option("--scale", type=float, metavar="FACTOR", help="Stored value to physical unit, e.g. 1e-4."),
+    click.option(
+        "--scale",
+        type=FiniteRange(min=0, min_open=True),
+        metavar="FACTOR",
+        help="Stored value to physical unit, e.g. 1e-4.",
+    ),
     click.option("--nodata", type=float, metavar="VALUE", help="Stored value that means 'no data'."),
     click.option(
         "--overlap",
@@ -101,14 +120,14 @@ _IRRADIANCE_OPTIONS = (
     ),
     click.option(
         "--aod",
-        type=click.FloatRange(0),
+        type=FiniteRange(0),
         default=0.35,
         show_default=True,
         help="Aerosol optical depth at 500 nm, for the clear sky.",
     ),
     click.option(
         "--water-vapour",
-        type=click.FloatRange(0),
+        type=FiniteRange(0),
         default=1.0,
         show_default=True,
         metavar="CM",
@@ -116,7 +135,7 @@ _IRRADIANCE_OPTIONS = (
     ),
     click.option(
         "--albedo",
-        type=click.FloatRange(0, 1),
+        type=FiniteRange(0, 1),
         default=0.3,
         show_default=True,
         help="Mean reflectance of the surroundings, for the clear sky.",
@@ -157,24 +176,53 @@ device_option = click.option(
 )
 
 
-def _read_config(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
+def _read_config(context: click.Context, config: click.Parameter, path: Path | None) -> None:
     """Values of a TOML file become the defaults of the options of the same names."""
     if path is None:
         return
     try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
         raise UsageError(f"cannot be read as TOML: {error}", path=path) from error
-    names = {
-        spelling.lstrip("-"): parameter.name
-        for parameter in context.command.params
-        for spelling in parameter.opts
+    options = {
+        spelling.removeprefix("--"): option
+        for option in context.command.params
+        if isinstance(option, click.Option) and option is not config
+        for spelling in (*option.opts, *option.secondary_opts)
         if spelling.startswith("--")
     }
-    unknown = [key for key in values if key not in names]
-    if unknown:
-        raise UsageError(f"sets {unknown[0]!r}, which is no option of {context.info_name}", path=path)
-    context.default_map = {**(context.default_map or {}), **{names[k]: v for k, v in values.items()}}
+    defaults = {}
+    for key, value in values.items():
+        option = options.get(key)
+        if option is None:
+            raise UsageError(f"sets {key!r}, which is no option of {context.info_name}", path=path)
+        try:
+            defaults[option.name] = _config_value(option, key, value)
+        except click.BadParameter as error:
+            raise UsageError(f"sets {key!r} to {value!r}: {error.message}", path=path) from error
+    context.default_map = {**(context.default_map or {}), **defaults}
+
+
+def _config_value(option: click.Option, key: str, value: Any) -> Any:
+    """A value from TOML as click takes it from the command line."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise click.BadParameter("expected true or false")
+        return value != (f"--{key}" in option.secondary_opts)
+    parts = [_config_text(part) for part in (value if isinstance(value, list) else [value])]
+    if option.multiple:
+        return parts
+    if isinstance(value, list) and option.type is not click.STRING:
+        raise click.BadParameter("expected a single value")
+    text = ",".join(parts)
+    option.type.convert(text, option, None)  # an error here still knows the file
+    return text
+
+
+def _config_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise click.BadParameter("expected a number or text")
+    return str(value)
 
 
 config_option = click.option(
@@ -211,9 +259,7 @@ _OUTPUT_OPTIONS = (
         show_default=True,
         help="Grid of a swath's products: the detector's, with control points, or UTM.",
     ),
-    click.option(
-        "--pixel-size", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Of --grid utm."
-    ),
+    click.option("--pixel-size", type=FiniteRange(min=0, min_open=True), metavar="M", help="Of --grid utm."),
     click.option("--co", metavar="NAME=VALUE", multiple=True, help="GDAL creation option of the COG driver."),
     click.option("--tile-size", type=click.IntRange(1), metavar="PIXELS", help="Side of a tile."),
     click.option("--mem-limit", metavar="SIZE", help='Memory a run may use, e.g. "600MB" or "2GB".'),

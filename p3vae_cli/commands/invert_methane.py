@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from p3vae.cli.options import output_options, scene_options, scenes_argument
+from p3vae.cli.options import Finite, FiniteRange, output_options, scene_options, scenes_argument
 
 if TYPE_CHECKING:
     from p3vae.cli.mapping import OutputOptions
@@ -42,35 +42,35 @@ FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--absorption-scale",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
     help="Multiplies the absorption.",
 )
 @click.option(
     "--max-ppm-m",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     help="Largest enhancement considered. Default: 50,000.",
 )
-@click.option("--wind", "wind_m_s", type=click.FloatRange(0), metavar="M/S", help="10 m wind, for Q.")
+@click.option("--wind", "wind_m_s", type=FiniteRange(0), metavar="M/S", help="10 m wind, for Q.")
 @click.option(
     "--wind-uncertainty",
     "wind_std_m_s",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     metavar="M/S",
     help="Default: 50 % below 3 m/s, else 1.5 m/s.",
 )
-@click.option("--ueff-a", type=float, help="U_eff = a * wind + b. Default: by sensor.")
-@click.option("--ueff-b", type=float, help="See --ueff-a.")
+@click.option("--ueff-a", type=Finite(), help="U_eff = a * wind + b. Default: by sensor.")
+@click.option("--ueff-b", type=Finite(), help="See --ueff-a.")
 @click.option(
     "--ground-sampling",
     "ground_sampling_m",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="M",
     help="Side of a pixel, for masses in a scene without georeference.",
 )
 @click.option("--control", is_flag=True, help="Count plumes in the sign-flipped map, where there are none.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @output_options
 @scene_options
 def invert_methane(

@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from p3vae.cli.errors import UsageError
+from p3vae.cli.options import FiniteRange
+
 LAYOUTS = ("geotiff", "envi", "prisma-l2d", "prisma-l1")
 
 
@@ -34,24 +37,22 @@ def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[
     show_default=True,
     help="Size of the scene in pixels.",
 )
-@click.option(
-    "--pixel-size", type=click.FloatRange(0, min_open=True), metavar="M", help="[default: 1, PRISMA 30]"
-)
+@click.option("--pixel-size", type=FiniteRange(0, min_open=True), metavar="M", help="[default: 1, PRISMA 30]")
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, another town."
 )
 @click.option("--bands", default="96", show_default=True, help='Evenly spaced bands, or "prisma".')
 @click.option("--time", metavar="ISO", help="Time of acquisition, UTC [default: 2024-04-02T10:28:37.932].")
 @click.option(
-    "--sun-zenith", type=click.FloatRange(0, 80), metavar="DEG", help="[default: from time, at Toulouse]"
+    "--sun-zenith", type=FiniteRange(0, 80), metavar="DEG", help="[default: from time, at Toulouse]"
 )
-@click.option("--sun-azimuth", type=click.FloatRange(0, 360), metavar="DEG", help="Clockwise from north.")
+@click.option("--sun-azimuth", type=FiniteRange(0, 360), metavar="DEG", help="Clockwise from north.")
 @click.option(
-    "--noise", type=click.FloatRange(0), default=0.005, show_default=True, help="Noise over mean signal."
+    "--noise", type=FiniteRange(0), default=0.005, show_default=True, help="Noise over mean signal."
 )
 @click.option(
     "--plume",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     default=0.0,
     metavar="PPM_M",
     help="Peak enhancement of a methane plume (prisma-l1).",
@@ -59,7 +60,7 @@ def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[
 @click.option("--plumes", type=click.IntRange(1), default=1, show_default=True, help="How many plumes.")
 @click.option(
     "--smile",
-    type=click.FloatRange(0, 3),
+    type=FiniteRange(0, 3),
     default=1.0,
     show_default=True,
     metavar="NM",
@@ -100,7 +101,12 @@ def simulate(
         smile_nm=options["smile"],
         overwrite=options["overwrite"],
     )
-    summary = simulate_to_files(request)
+    try:
+        summary = simulate_to_files(request)
+    except MemoryError as error:
+        raise UsageError(
+            f"--size {size[0]}x{size[1]} needs more memory than there is", remedy="simulate a smaller scene"
+        ) from error
     for path in (summary.scene, summary.labels, *summary.truth):
         click.echo(path)
     for mass in summary.plume_mass_kg:

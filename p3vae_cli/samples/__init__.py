@@ -31,8 +31,12 @@ def read_labels(
     `class_field` is the attribute of vector labels that names the class; `class_names` name the values of a
     label raster that has no categories, in ascending order.
     """
-    if not path.exists():
-        raise LabelError("no such file", path=path, remedy="check the path given to --labels")
+    try:
+        path.stat()
+    except OSError as error:
+        raise LabelError(
+            f"cannot be read: {error.strerror}", path=path, remedy="check the path given to --labels"
+        ) from error
     if is_raster(path):
         return raster_labels(path, grid, class_names)
     return vector_labels(path, grid, class_field)

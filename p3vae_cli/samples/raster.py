@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 import rasterio
+from rasterio._err import CPLE_BaseError
 from rasterio.enums import Resampling
 from rasterio.errors import RasterioError
 from rasterio.vrt import WarpedVRT
@@ -15,10 +16,7 @@ from scipy import ndimage
 
 from p3vae.cli.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
-from p3vae.cli.scenes.base import Grid
-
-_SAME_GRID_TOLERANCE = 1e-3
-"""Of a pixel: grids closer than this are the same."""
+from p3vae.cli.scenes.base import Grid, reading, same_place
 
 
 def is_raster(path: Path) -> bool:
@@ -32,7 +30,7 @@ def is_raster(path: Path) -> bool:
 
 def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> LabelledPixels:
     """Labels of a raster on the scene's grid, or brought to it by nearest neighbour."""
-    with rasterio.open(path) as source:
+    with reading(path), rasterio.open(path) as source:
         values = _on_grid(source, grid, path)
         nodata = source.nodata
         colours = _colours(source)
@@ -56,7 +54,7 @@ def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> Label
 
 
 def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDArray[np.generic]:
-    if source.shape == (grid.height, grid.width) and _same_place(source, grid):
+    if source.shape == (grid.height, grid.width) and same_place(source.crs, source.transform, grid):
         return np.asarray(source.read(1))
     if grid.transform is None or grid.crs is None or source.crs is None:
         raise LabelError(
@@ -64,24 +62,23 @@ def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDAr
             path=path,
             remedy="give labels on the scene's grid, or vector labels",
         )
-    with WarpedVRT(
-        source,
-        crs=grid.crs,
-        transform=grid.transform,
-        width=grid.width,
-        height=grid.height,
-        resampling=Resampling.nearest,
-        nodata=source.nodata if source.nodata is not None else 0,
-    ) as warped:
-        return np.asarray(warped.read(1))
-
-
-def _same_place(source: rasterio.DatasetReader, grid: Grid) -> bool:
-    """Same grid; a raster without georeferencing, or with a swath's size, is taken pixel for pixel."""
-    if grid.transform is None or source.crs is None:
-        return True
-    offsets = np.subtract(source.transform[:6], grid.transform[:6]) / abs(grid.transform.a)
-    return bool(source.crs == grid.crs and np.all(np.abs(offsets) < _SAME_GRID_TOLERANCE))
+    try:
+        with WarpedVRT(
+            source,
+            crs=grid.crs,
+            transform=grid.transform,
+            width=grid.width,
+            height=grid.height,
+            resampling=Resampling.nearest,
+            nodata=source.nodata if source.nodata is not None else 0,
+        ) as warped:
+            return np.asarray(warped.read(1))
+    except CPLE_BaseError as error:
+        raise LabelError(
+            "its CRS has no place in that of the scene",
+            path=path,
+            remedy="give labels on the scene's grid, or vector labels in its CRS",
+        ) from error
 
 
 def _require_ids(ids: list[int], path: Path) -> None:

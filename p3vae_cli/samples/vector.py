@@ -21,6 +21,7 @@ from shapely.geometry.base import BaseGeometry
 from p3vae.cli.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.masking import in_crs
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 
 SUBPIXELS = 4
@@ -85,7 +86,7 @@ def _in_scene_crs(frame: geopandas.GeoDataFrame, grid: Grid, path: Path) -> geop
         return frame
     if frame.crs is None:
         raise LabelError("has no CRS", path=path, remedy="assign one, e.g. with ogr2ogr -a_srs")
-    return frame.to_crs(grid.crs.to_wkt())
+    return in_crs(frame, grid.crs, path, LabelError)
 
 
 def _class_names(frame: geopandas.GeoDataFrame, class_field: str | None, path: Path) -> geopandas.GeoSeries:
@@ -96,7 +97,12 @@ def _class_names(frame: geopandas.GeoDataFrame, class_field: str | None, path: P
         raise LabelError(
             problem, path=path, remedy=f"--class-field may be: {', '.join(fields) or 'none there'}"
         )
-    return frame[chosen].map(str, na_action="ignore").str.strip()
+    names = frame[chosen].map(lambda value: str(value).strip() or None, na_action="ignore")
+    if names.isna().all():
+        raise LabelError(
+            f"the field {chosen!r} is empty", path=path, remedy="name another one with --class-field"
+        )
+    return names
 
 
 def _colour(rows: geopandas.GeoDataFrame) -> str | None:

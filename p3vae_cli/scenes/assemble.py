@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from pyproj import Transformer
+from pyproj.exceptions import ProjError
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import (
@@ -52,7 +54,7 @@ def assemble(product: Product, options: SceneOptions) -> Scene:
 
 
 def _assemble(product: Product, options: SceneOptions) -> Scene:
-    product = _with_wavelengths_file(product, options)
+    product = _with_wavelengths_file(replace(product, grid=_without_useless_points(product.grid)), options)
     wavelength = product.wavelength_nm
     if wavelength is None:
         raise SceneError(
@@ -89,6 +91,20 @@ def _assemble(product: Product, options: SceneOptions) -> Scene:
         column_fwhm_nm=None if widths is None else widths[:, order],
         geolocator=product.geolocator,
     )
+
+
+def _without_useless_points(grid: Grid) -> Grid:
+    """Control points without a CRS, or all on one line, place nothing: the scene is nowhere then."""
+    on_image = [(point.col, point.row) for point in grid.gcps]
+    on_ground = [(point.x, point.y) for point in grid.gcps]
+    if not grid.gcps or (grid.crs and _span_an_area(on_image) and _span_an_area(on_ground)):
+        return grid
+    return replace(grid, crs=None, gcps=())
+
+
+def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
+    centred = points - np.mean(points, axis=0)
+    return int(np.linalg.matrix_rank(centred, tol=1e-9 * np.abs(centred).max())) == 2
 
 
 def _with_wavelengths_file(product: Product, options: SceneOptions) -> Product:
@@ -161,7 +177,7 @@ def _samples(product: Product, order: BandIndex) -> npt.NDArray[np.float32]:
         with reading(product.path):
             seen = product.reader.read(window, order).reshape(-1, len(order))
         seen = seen[np.isfinite(seen).any(axis=1)]
-        filled += len(seen) > 0
+        filled += bool(np.nan_to_num(seen).any())  # a black border says nothing about the values
         spectra = np.concatenate([spectra, seen])
         if filled >= _ENOUGH_SAMPLES and not _missing(spectra).any():
             break
@@ -176,7 +192,8 @@ def _missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 
 
 def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32]) -> None:
-    values = samples[np.isfinite(samples)]
+    spectra = samples[np.nan_to_num(samples).any(axis=1)]
+    values = spectra[np.isfinite(spectra)]
     typical = float(np.median(values)) if len(values) else 0.0
     if typical <= _TYPICAL_REFLECTANCE_LIMIT:
         return
@@ -213,7 +230,10 @@ def _with_place(acquired: Acquisition, grid: Grid) -> Acquisition:
         return acquired
     to_map, col, row = grid.transform, grid.width / 2, grid.height / 2
     x, y = to_map.a * col + to_map.b * row + to_map.c, to_map.d * col + to_map.e * row + to_map.f
-    lon, lat = Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(x, y)
+    try:
+        lon, lat = Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(x, y)
+    except ProjError:  # a local CRS, which has no place on earth
+        return acquired
     if not (np.isfinite(lon) and np.isfinite(lat)):
         return acquired
     return replace(acquired, longitude_deg=float(lon), latitude_deg=float(lat))

@@ -7,6 +7,7 @@ to all products (band order, masking, what the user overrides by option) is done
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,9 @@ Overlap = Literal["swir", "vnir"]
 FloatArray = npt.NDArray[np.float64]
 BandIndex = npt.NDArray[np.intp]
 Geolocator = Callable[[Window], tuple[FloatArray, FloatArray]]
+
+_SAME_GRID_TOLERANCE = 1e-3
+"""Of a pixel: grids closer than this are the same."""
 
 UNITS: dict[Quantity, str] = {"reflectance": "1", "radiance": "W m-2 sr-1 um-1"}
 
@@ -67,6 +71,14 @@ class Grid:
     """Pixel corner (col, row) to map coordinates; None for a swath."""
     gcps: tuple[GroundControlPoint, ...] = ()
     """Control points of a swath, at pixel centres (col + 0.5, row + 0.5); empty for a map grid."""
+
+
+def same_place(crs: CRS | None, transform: Affine, grid: Grid) -> bool:
+    """True when a raster lies on `grid`; without a CRS, or beside a swath, it is taken pixel for pixel."""
+    if grid.transform is None or crs is None:
+        return True
+    offsets = np.subtract(transform[:6], grid.transform[:6]) / np.hypot(grid.transform.a, grid.transform.d)
+    return bool(crs == grid.crs and np.all(np.abs(offsets) < _SAME_GRID_TOLERANCE))
 
 
 @dataclass(frozen=True)
@@ -206,15 +218,18 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except SceneError:
         raise
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise SceneError("no such file", path=path, remedy="check the path") from error
     except PermissionError as error:
         raise SceneError("may not be read", path=path, remedy="check the file's permissions") from error
     except (OSError, RasterioError, RuntimeError, EOFError) as error:
+        too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
         raise SceneError(
             f"cannot be read: {_one_line(error)}",
             path=path,
-            remedy="the file looks truncated or damaged; copy or download it again",
+            remedy="check the path"
+            if too_long
+            else "the file looks truncated or damaged; copy or download it again",
         ) from error
     except (LookupError, ValueError) as error:
         raise SceneError(
@@ -236,7 +251,12 @@ def as_slice(index: BandIndex) -> slice | BandIndex:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error.args[0] if error.args else error).split())
+    text = str(error.args[0] if error.args else error)
+    if isinstance(error, RasterioError) and error.__cause__ is not None:
+        text = str(error.__cause__)  # rasterio only refers to it
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    return " ".join(text.split())
 
 
 def _runs(mask: npt.NDArray[np.bool_]) -> list[slice]:

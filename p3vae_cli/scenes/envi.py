@@ -29,7 +29,10 @@ _MAX_HEADER_BYTES = 16_000_000
 
 def header_of(path: Path) -> Path | None:
     """The ENVI header that belongs to a file, which may be that file itself; None when there is none."""
-    candidates = (path, path.with_name(path.name + ".hdr"), path.with_suffix(".hdr"))
+    beside = [
+        name for end in (".hdr", ".HDR") for name in (path.with_name(path.name + end), path.with_suffix(end))
+    ]
+    candidates = (path, *beside)
     return next((file for file in candidates if file.is_file() and _is_header(file)), None)
 
 
@@ -171,7 +174,7 @@ def _is_header(path: Path) -> bool:
 def _data_of(header: Path) -> Path:
     """The cube beside a header: only names made from the header's own are tried."""
     stem = header.with_suffix("")
-    for suffix in _SUFFIXES:
+    for suffix in (*_SUFFIXES, *map(str.upper, _SUFFIXES)):
         data = stem.with_name(stem.name + suffix)
         if data.is_file() and data != header:
             return data

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import rasterio
 import shapely
 from affine import Affine
+from pyproj.exceptions import ProjError
 from rasterio import features
+from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
-from p3vae.cli.errors import UsageError
-from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene
+from p3vae.cli.errors import P3vaeError, UsageError
+from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, reading, same_place
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.tiling import Window
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
 
 
 class Mask(Protocol):
@@ -48,22 +54,25 @@ def masked(scene: Scene, mask: Path) -> Scene:
 
 def read_mask(mask: Path, grid: Grid) -> Mask:
     """A mask of pixels of `grid`, from a raster on that grid or from polygons."""
-    if not mask.exists():
-        raise UsageError("no such file", path=mask, remedy="check --mask")
     try:
-        with rasterio.open(mask) as source:
-            is_raster, size = source.count > 0, (source.height, source.width)
-    except RasterioError:
-        is_raster, size = False, (0, 0)
-    if is_raster:
-        if size != (grid.height, grid.width):
-            raise UsageError(
-                f"has {size[1]} x {size[0]} pixels, the scene {grid.width} x {grid.height}",
-                path=mask,
-                remedy="give a mask on the scene's grid, or polygons",
-            )
-        return _RasterMask(mask)
+        mask.stat()
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", path=mask, remedy="check the path") from error
+    with suppress(RasterioError), rasterio.open(mask) as source:  # what cannot be opened may be polygons
+        if source.count:
+            _require_grid(source, mask, grid)
+            return _RasterMask(mask)
     return _PolygonMask(_pixel_polygons(mask, grid))
+
+
+def _require_grid(source: rasterio.DatasetReader, mask: Path, grid: Grid) -> None:
+    problem = ""
+    if source.shape != (grid.height, grid.width):
+        problem = f"has {source.width} x {source.height} pixels, the scene {grid.width} x {grid.height}"
+    elif not same_place(source.crs, source.transform, grid):
+        problem = "lies elsewhere than the scene, or has another CRS"
+    if problem:
+        raise UsageError(problem, path=mask, remedy="give a mask on the scene's grid, or polygons")
 
 
 @dataclass(frozen=True)
@@ -71,9 +80,10 @@ class _RasterMask:
     path: Path
 
     def kept(self, window: Window) -> npt.NDArray[np.bool_]:
-        with rasterio.open(self.path) as source:
+        with reading(self.path), rasterio.open(self.path) as source:
             values = source.read(1, window=window.slices, masked=True)
-        return np.asarray(values.filled(0) != 0)
+        kept = values.filled(0)
+        return np.asarray((kept != 0) & ~np.isnan(kept))
 
 
 @dataclass(frozen=True)
@@ -98,9 +108,31 @@ def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
         frame = geopandas.read_file(path)
     except (DataSourceError, DataLayerError, OSError) as error:
         raise UsageError(f"cannot be read as a mask: {error}", path=path) from error
-    if frame.empty:
-        raise UsageError("holds no geometries", path=path)
+    if isinstance(frame, geopandas.GeoDataFrame):
+        frame = frame[~(frame.geometry.isna() | frame.geometry.is_empty)]
+    if not isinstance(frame, geopandas.GeoDataFrame) or frame.empty:
+        raise UsageError("holds no geometries", path=path, remedy="give polygons, or a raster")
     if grid.crs is not None and frame.crs is not None:
-        frame = frame.to_crs(grid.crs.to_wkt())
+        frame = in_crs(frame, grid.crs, path, UsageError)
     to_pixels = PixelCoordinates(grid)
-    return [shapely.transform(geometry, to_pixels) for geometry in frame.geometry if geometry is not None]
+    return [shapely.transform(geometry, to_pixels) for geometry in frame.geometry]
+
+
+def in_crs(frame: GeoDataFrame, crs: CRS, path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
+    """The geometries of the file `path` in another CRS, without those too far away to have a place in it."""
+    try:
+        moved = frame.to_crs(crs.to_wkt())
+    except ProjError as error:
+        raise refused(
+            f"its CRS, {frame.crs.name}, has no place in that of the scene",
+            path=path,
+            remedy="give it in the scene's CRS",
+        ) from error
+    reachable = ~np.isinf(moved.bounds).any(axis=1)
+    if not reachable.any():
+        raise refused(
+            f"coordinates do not fit its CRS, {frame.crs.name}",
+            path=path,
+            remedy="assign the CRS they are in, e.g. with ogr2ogr -a_srs",
+        )
+    return moved[reachable]

@@ -28,10 +28,13 @@ def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene
 
 
 def _open_product(path: Path, options: SceneOptions) -> Product:
-    if path.is_dir():
-        raise SceneError("is a folder", path=path, remedy="give the image or product file in it")
-    with reading(path), path.open("rb") as file:
-        start = file.read(512)
+    with reading(path):
+        if path.is_dir():
+            raise SceneError("is a folder", path=path, remedy="give the image or product file in it")
+        with path.open("rb") as file:
+            start = file.read(512)
+    if not _is_utf8(path):  # GDAL takes no other names
+        raise SceneError("has a name that is not UTF-8", path=path, remedy="rename the file or its folder")
     if not start:
         raise SceneError("is empty", path=path, remedy="copy or download it again")
     if start.startswith(_HDF5):
@@ -43,6 +46,14 @@ def _open_product(path: Path, options: SceneOptions) -> Product:
     if envi.header_of(path) is not None:
         return envi.open_product(path, options)
     return geotiff.open_product(path, options)
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _open_hdf5_product(path: Path) -> Product:

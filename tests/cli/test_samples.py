@@ -138,7 +138,7 @@ def test_raster_labels_on_another_grid_are_brought_to_the_scene(tmp_path):
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda p: p / "nothing.gpkg", "no such file"),
+        (lambda p: p / "nothing.gpkg", "No such file"),
         (lambda p: (p / "text.gpkg").write_text("hello") and p / "text.gpkg", "cannot be read"),
         (lambda p: write_vector(p / "far.gpkg", [pixel_box(900, 900, 950, 950)], ["a"]), "no label falls"),
         (lambda p: write_raster(p / "zero.tif", np.zeros((40, 50), np.uint8)), "no labelled pixel"),
@@ -216,3 +216,10 @@ def test_masks_by_raster_and_by_polygon_agree(tmp_path):
     expected = values[window.slices] == 1
     np.testing.assert_array_equal(by_raster.read(window).valid, expected)
     np.testing.assert_array_equal(by_polygon.read(window).valid, expected)
+
+
+def test_geometries_whose_class_is_an_empty_text_are_unlabelled(tmp_path):
+    boxes = [pixel_box(0, 0, 4, 4), pixel_box(6, 6, 9, 9)]
+    labels = read_labels(write_vector(tmp_path / "l.gpkg", boxes, ["a", " "]), GRID)
+    assert [entry.name for entry in labels.classes] == ["a"]
+    assert labels.row.max() < 4
