@@ -147,7 +147,7 @@ def _report(summary: RunSummary) -> None:
     for heading in ("Mean", "Range"):
         table.add_column(heading, no_wrap=True)
     for product in summary.products:
-        table.add_row(Text(str(product.path)), *_figures(product))
+        table.add_row(str(product.path), *_figures(product))
     console = stdout()
     for product in summary.products:
         if product.class_pixels:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from p3vae.cli.scenes.base import UNITS, Grid, Scene
 from p3vae.cli.tiling import Window, tile_shape, windows
@@ -65,32 +64,30 @@ def render(summary: dict[str, Any]) -> RenderableType:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-
-    def tell(name: str, value: str) -> None:
-        table.add_row(name, Text(value))  # not markup: names of files may have brackets
-
     level = f" {summary['level']}" if summary["level"] else ""
-    tell("Scene", str(summary["path"]))
-    tell("Product", f"{summary['product']}{level}")
-    tell("Size", f"{summary['width']} x {summary['height']} pixels")
-    tell("Georeferencing", summary["georeferencing"])
+    table.add_row("Scene", str(summary["path"]))
+    table.add_row("Product", f"{summary['product']}{level}")
+    table.add_row("Size", f"{summary['width']} x {summary['height']} pixels")
+    table.add_row("Georeferencing", summary["georeferencing"])
     if summary["bounds"]:
-        tell(
+        table.add_row(
             "Bounds",
             ", ".join(f"{value:.6g}" if abs(value) <= 360 else f"{value:.2f}" for value in summary["bounds"]),
         )
     if summary["pixel_size"]:
-        tell("Pixel size", " x ".join(f"{value:g}" for value in summary["pixel_size"]))
+        table.add_row("Pixel size", " x ".join(f"{value:g}" for value in summary["pixel_size"]))
     for line in _band_lines(summary["bands"]):
-        tell(*line)
-    tell("Quantity", f"{summary['quantity']} [{summary['unit']}]")
-    tell("Sun", _angles(summary["sun_zenith_deg"], summary["sun_azimuth_deg"]))
-    tell("View zenith", _degrees(summary["view_zenith_deg"]))
-    tell("Time", summary["time"] or "unknown")
-    tell("Place", _place(summary["longitude_deg"], summary["latitude_deg"]))
-    tell("Nodata", f"{100 * (1 - summary['valid_fraction']):.1f} % of pixels")
+        table.add_row(*line)
+    table.add_row("Quantity", f"{summary['quantity']} [{summary['unit']}]")
+    table.add_row("Sun", _angles(summary["sun_zenith_deg"], summary["sun_azimuth_deg"]))
+    table.add_row("View zenith", _degrees(summary["view_zenith_deg"]))
+    table.add_row("Time", summary["time"] or "unknown")
+    table.add_row("Place", _place(summary["longitude_deg"], summary["latitude_deg"]))
+    table.add_row("Nodata", f"{100 * (1 - summary['valid_fraction']):.1f} % of pixels")
     for verdict in summary["models"]:
-        tell("Model", f"{verdict['model']}: {'fits' if verdict['applicable'] else 'no'}, {verdict['reason']}")
+        table.add_row(
+            "Model", f"{verdict['model']}: {'fits' if verdict['applicable'] else 'no'}, {verdict['reason']}"
+        )
     return Group(table)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 
 from p3vae.cli.console import stderr, stdout
 
@@ -65,7 +64,7 @@ def report(model: LandCoverModel, path: Path) -> None:
         table.add_column(heading, justify="right")
     for score in summary.scores:
         table.add_row(
-            Text(score.name),
+            score.name,
             str(score.samples),
             *(f"{value:.3f}" for value in (score.precision, score.recall, score.f1)),
         )

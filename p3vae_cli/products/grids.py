@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rasterio._err import CPLE_BaseError
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
@@ -76,12 +77,26 @@ def _map_window(grid: Grid, bbox: Bbox, bbox_crs: str | None) -> Window | None:
             raise UsageError(
                 "--bbox-crs is of no use: the scene has no CRS", remedy="give --bbox in its own coordinates"
             )
-        xs, ys = (np.asarray(part) for part in transform_points(source, grid.crs, xs, ys))
+        xs, ys = _moved(source, grid.crs, xs, ys)
     cols, rows = ~grid.transform @ (xs, ys)
     finite = np.isfinite(cols) & np.isfinite(rows)
     if not finite.any():
         return None
     return _clipped(grid, rows[finite], cols[finite])
+
+
+def _moved(
+    source: CRS, target: CRS, x: npt.NDArray[Any], y: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Coordinates in another CRS."""
+    try:
+        moved = transform_points(source, target, x, y)
+    except (CPLE_BaseError, CRSError) as error:  # a local CRS has no place on earth
+        raise UsageError(
+            "--bbox-crs and the scene's CRS have nothing to do with each other",
+            remedy="give --bbox in the scene's own coordinates",
+        ) from error
+    return np.asarray(moved[0]), np.asarray(moved[1])
 
 
 def _clipped(grid: Grid, rows: npt.NDArray[Any], cols: npt.NDArray[Any]) -> Window | None:
@@ -99,8 +114,7 @@ def _swath_window(grid: Grid, bbox: Bbox, bbox_crs: str | None) -> Window | None
     x, y = pixel_centres(grid)
     source = _crs(bbox_crs) if bbox_crs else grid.crs
     if source != grid.crs:
-        moved = transform_points(grid.crs, source, x.ravel(), y.ravel())
-        x, y = (np.asarray(part).reshape(x.shape) for part in moved)
+        x, y = (part.reshape(x.shape) for part in _moved(grid.crs, source, x.ravel(), y.ravel()))
     inside = (x >= bbox[0]) & (x <= bbox[2]) & (y >= bbox[1]) & (y <= bbox[3])
     rows, cols = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
     if not rows.size:

@@ -54,6 +54,12 @@ def test_a_scene_in_a_local_crs_is_mapped_and_its_sun_is_unknown(tmp_path):
     assert done.exit_code == 0, done.output
 
 
+def test_a_box_of_the_world_does_not_fit_a_local_crs(tmp_path):
+    scene = write_scene(tmp_path / "local.tif", crs=LOCAL)
+    box = ("--bbox", "1,43,2,44", "--bbox-crs", "EPSG:4326")
+    assert "--bbox-crs" in refusal(2, "brightness", scene, "-o", tmp_path / "out", *box)
+
+
 def test_polygons_of_the_world_do_not_fit_a_local_crs(tmp_path):
     scene, mask = write_scene(tmp_path / "local.tif", crs=LOCAL), tmp_path / "m.gpkg"
     geopandas.GeoDataFrame(geometry=[shapely.box(1, 43, 2, 44)], crs=4326).to_file(mask)
