@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.table import Table
 from rich.text import Text
 
@@ -123,7 +122,7 @@ def _map_scene(
         )
         findings = planned.after(summary)
     if outputs.as_json:
-        click.echo(json.dumps(finite({**_record(path, summary), **findings.record})))
+        stdout().out(json.dumps(finite({**_record(path, summary), **findings.record})), highlight=False)
     elif not outputs.quiet:
         _report(summary)
         for line in findings.lines:
