@@ -84,13 +84,13 @@ def _measure(scene: Path, method: str) -> dict[str, Any]:
     text, seconds, memory = _run(
         *("invert-methane", scene, "-o", out, "--method", method, "--wind", WIND_M_S, "--control")
     )
-    control = re.search(r"control .*: (\d+) plumes", text)
+    control = re.search(r"control .*: (?:(\d+) plumes|says nothing)", text)
     assert control
     plumes = geopandas.read_file(out / f"{scene.stem}_plumes.gpkg")
     record: dict[str, Any] = {
         "method": method,
         "plumes_found": len(plumes),
-        "control_plumes": int(control[1]),
+        "control_plumes": None if control[1] is None else int(control[1]),
         "pixels_per_second": _speed(text),
         "seconds": round(seconds, 1),
         "peak_rss_mb": round(memory),
