@@ -302,6 +302,10 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         from p3vae.cli.products.make import RunOptions
         from p3vae.cli.products.rasters import parse_creation_options
 
+        if bbox_crs and not bbox:
+            raise UsageError("--bbox-crs is of no use without --bbox", remedy="give both or none")
+        if pixel_size and grid != "utm":
+            raise UsageError("--pixel-size is of no use without --grid utm", remedy="give both or none")
         run = RunOptions(
             overwrite=overwrite,
             bbox=parse_bbox(bbox) if bbox else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from p3vae.cli.errors import LabelError
+from p3vae.cli.errors import LabelError, UsageError
 from p3vae.cli.samples.draw import DrawnPixels, Samples, draw_pixels, draw_samples
 from p3vae.cli.samples.pixels import LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.samples.raster import is_raster, raster_labels
@@ -38,5 +38,11 @@ def read_labels(
             f"cannot be read: {error.strerror}", path=path, remedy="check the path given to --labels"
         ) from error
     if is_raster(path):
+        if class_field is not None:
+            raise UsageError("is a raster, which has no --class-field", path=path, remedy="leave it out")
         return raster_labels(path, grid, class_names)
+    if class_names:
+        raise UsageError(
+            "holds polygons, which --class-names cannot name", path=path, remedy="give --class-field"
+        )
     return vector_labels(path, grid, class_field)

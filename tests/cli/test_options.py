@@ -144,3 +144,13 @@ def test_an_irradiance_table_may_start_with_a_byte_order_mark(tmp_path):
 def test_a_list_of_scenes_that_cannot_be_read_is_told(tmp_path):
     for listing in (tmp_path / "absent.txt", tmp_path, tmp_path / ("a" * 300)):
         assert f"{listing}: no list of scenes" in refusal("brightness", f"@{listing}")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(("--bbox-crs", "EPSG:4326"), "--bbox"), (("--pixel-size", 30), "--grid utm")],
+    ids=["bbox-crs", "pixel-size"],
+)
+def test_an_option_without_its_partner_is_not_ignored(scene, tmp_path, options, words):
+    assert words in refusal("brightness", scene, "-o", tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ import pytest
 import rasterio
 from shapely.geometry import Point, Polygon, box
 
-from p3vae.cli.errors import LabelError
+from p3vae.cli.errors import LabelError, UsageError
 from p3vae.cli.samples import draw_samples, read_labels
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
@@ -53,6 +53,12 @@ def test_a_tiny_polygon_gives_its_mostly_covered_pixel_and_a_note(tmp_path):
     labels = read_labels(path, GRID)
     assert (5, 3) in zip(labels.row, labels.col, strict=True)
     assert any("no pure pixel" in note for note in labels.notes)
+
+
+def test_names_for_raster_values_are_not_ignored_beside_polygons(tmp_path):
+    path = write_vector(tmp_path / "l.gpkg", [pixel_box(3, 5, 8, 9), pixel_box(20, 20, 22, 22)], ["b", "a"])
+    with pytest.raises(UsageError, match="--class-names"):
+        read_labels(path, GRID, class_names=("x", "y"))
 
 
 def test_labels_in_another_crs_fall_on_the_same_pixels(tmp_path):
@@ -123,6 +129,8 @@ def test_raster_labels_keep_their_ids_and_names_come_from_categories(tmp_path):
     assert len(labels.row) == 9 + 15 + 200
     assert len(np.unique(labels.group)) == 3  # two patches of roof, one of lawn
     assert [c.name for c in read_labels(path, GRID, class_names=("x", "y")).classes] == ["x", "y"]
+    with pytest.raises(UsageError, match="--class-field"):
+        read_labels(path, GRID, class_field="kind")
 
 
 def test_raster_labels_on_another_grid_are_brought_to_the_scene(tmp_path):
