@@ -206,13 +206,14 @@ class LatentSpectra(nn.Module):
 
 
 def frozen_copy(module: Module) -> Module:
-    """The module as it is now, through which gradients reach its inputs but not its own parameters."""
+    """The module as it is now, to hand on; gradients reach its inputs but not its own parameters."""
     return copy.deepcopy(module).requires_grad_(False)
 
 
 def frozen_call(module: nn.Module, *inputs: Tensor) -> Tensor:
-    """The output of a module as it is now; gradients reach its inputs but not its parameters."""
-    output: Tensor = frozen_copy(module)(*inputs)
+    """The output of a module; gradients reach its inputs but not its parameters, which are not copied."""
+    parameters = {name: value.detach() for name, value in module.named_parameters()}
+    output: Tensor = torch.func.functional_call(module, parameters, inputs)
     return output
 
 

@@ -24,17 +24,21 @@ def scene(tmp_path):
     return fixtures.raster(tmp_path / "town.tif", image, band_tags=wavelength_tags(WAVELENGTHS))
 
 
-def shell(*arguments, stdout, **environment):
-    """A real call with stdout redirected, as a shell would do it: its exit code and what stderr says."""
-    words = " ".join(f"'{word}'" for word in (*PROGRAM[:2], PROGRAM[2].replace("'", '"'), *arguments))
-    environment = os.environ | environment
+def call(*arguments, stdout, before=(), **environment):
+    """A real call with stdout as a shell would redirect it: its exit code and what stderr says."""
     return subprocess.run(
-        f"{words} {stdout}", shell=True, check=False, stderr=subprocess.PIPE, text=True, env=environment
+        [*before, *PROGRAM, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=os.environ | environment,
     )
 
 
 def test_a_closed_stdout_gets_no_report_and_the_map_is_made(scene, tmp_path):
-    done = shell("brightness", scene, "-o", tmp_path / "out", stdout=">&-")
+    closing = ("sh", "-c", 'exec "$@" >&-', "sh")
+    done = call("brightness", scene, "-o", tmp_path / "out", before=closing, stdout=None)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "out" / "town_brightness.tif").exists()
 
@@ -42,7 +46,8 @@ def test_a_closed_stdout_gets_no_report_and_the_map_is_made(scene, tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["info", "brightness", "--help"])
 def test_a_full_disk_behind_stdout_is_told_in_one_line(scene, command):
-    done = shell(command, *([] if command == "--help" else [scene]), stdout="> /dev/full")
+    with Path("/dev/full").open("w") as full:
+        done = call(command, *([] if command == "--help" else [scene]), stdout=full)
     assert done.returncode == 1
     assert done.stderr == "Error: stdout cannot be written: No space left on device\n"
 
@@ -51,12 +56,13 @@ def test_signs_that_stdout_does_not_know_are_replaced(tmp_path):
     named = CliRunner().invoke(main, ["simulate", "-o", str(tmp_path / "t.tif"), "--size", "16"])
     assert named.exit_code == 0, named.output
     report = tmp_path / "report.txt"
-    done = shell(
-        *("classify", tmp_path / "t.tif", "-o", tmp_path / "out"),
-        stdout=f"> {report}",
-        PYTHONUTF8="0",
-        PYTHONIOENCODING="ascii",
-    )
+    with report.open("w") as file:
+        done = call(
+            *("classify", tmp_path / "t.tif", "-o", tmp_path / "out"),
+            stdout=file,
+            PYTHONUTF8="0",
+            PYTHONIOENCODING="ascii",
+        )
     assert (done.returncode, done.stderr) == (0, "")
     assert "? asphalt" in report.read_text("ascii")
 
@@ -74,5 +80,5 @@ def test_brackets_in_names_are_no_markup(scene, tmp_path):
 
 
 def test_a_closed_stdin_lists_no_scene():
-    done = shell("brightness", "-", stdout="<&-")
+    done = call("brightness", "-", before=("sh", "-c", 'exec "$@" <&-', "sh"), stdout=None)
     assert done.returncode == 2 and done.stderr.startswith("Error: no scene given")

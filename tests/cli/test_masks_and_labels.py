@@ -10,26 +10,13 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, wavelength_tags
 
 ROWS, COLS = 64, 48
 LOWER_HALF = np.repeat([0, 1], ROWS // 2)[:, None] * np.ones((1, COLS))
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def refusal(code, *arguments) -> str:
-    """What a refused call says, checked to be one line."""
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
-    return done.stderr
 
 
 @pytest.fixture

@@ -10,28 +10,15 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from click.testing import CliRunner
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
-from p3vae.cli.main import main
+from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags
 
 IMAGE = fixtures.truth(48, 48, len(WAVELENGTHS)).astype(np.float32)
 LOCAL = CRS.from_wkt('LOCAL_CS["arbitrary",UNIT["metre",1]]')
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def refusal(code, *arguments) -> str:
-    """What a refused call says, checked to be one line."""
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
-    return done.stderr
 
 
 def write_scene(path, image=IMAGE, **profile):

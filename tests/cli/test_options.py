@@ -8,23 +8,10 @@ import os
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
-
-
-def run(*arguments, **options):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
-
-
-def refusal(*arguments) -> str:
-    """What a call in wrong usage says, checked to be one line."""
-    done = run(*arguments)
-    assert done.exit_code == 2, done.output
-    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
-    return done.stderr
 
 
 @pytest.fixture
@@ -53,7 +40,7 @@ def scene(tmp_path):
 def test_a_config_value_of_the_wrong_kind_is_refused_by_name(scene, tmp_path, text, key):
     config = tmp_path / "run.toml"
     config.write_text(text + "\n")
-    said = refusal("brightness", scene, "-o", tmp_path / "out", "--config", config)
+    said = refusal(2, "brightness", scene, "-o", tmp_path / "out", "--config", config)
     assert "run.toml" in said and repr(key) in said
     assert not (tmp_path / "out").exists()
 
@@ -61,7 +48,7 @@ def test_a_config_value_of_the_wrong_kind_is_refused_by_name(scene, tmp_path, te
 def test_a_config_that_is_no_utf8_is_refused(scene, tmp_path):
     config = tmp_path / "run.toml"
     config.write_bytes('output = "Köln"\n'.encode("latin-1"))
-    said = refusal("brightness", scene, "--config", config)
+    said = refusal(2, "brightness", scene, "--config", config)
     assert "run.toml: cannot be read as TOML" in said
 
 
@@ -143,7 +130,7 @@ def test_an_irradiance_table_may_start_with_a_byte_order_mark(tmp_path):
 
 def test_a_list_of_scenes_that_cannot_be_read_is_told(tmp_path):
     for listing in (tmp_path / "absent.txt", tmp_path, tmp_path / ("a" * 300)):
-        assert f"{listing}: no list of scenes" in refusal("brightness", f"@{listing}")
+        assert f"{listing}: no list of scenes" in refusal(2, "brightness", f"@{listing}")
 
 
 @pytest.mark.parametrize(
@@ -152,5 +139,5 @@ def test_a_list_of_scenes_that_cannot_be_read_is_told(tmp_path):
     ids=["bbox-crs", "pixel-size"],
 )
 def test_an_option_without_its_partner_is_not_ignored(scene, tmp_path, options, words):
-    assert words in refusal("brightness", scene, "-o", tmp_path / "out", *options)
+    assert words in refusal(2, "brightness", scene, "-o", tmp_path / "out", *options)
     assert not (tmp_path / "out").exists()

@@ -8,22 +8,10 @@ import shutil
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
-
-
-def run(*arguments, **options):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
-
-
-def refused(code, *arguments):
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert "Traceback" not in done.output and len(done.stderr.strip().splitlines()) == 1
-    return done.stderr
 
 
 @pytest.fixture
@@ -41,7 +29,7 @@ def town(tmp_path_factory):
 
 def test_a_map_does_not_replace_its_own_scene(scene):
     before = scene.read_bytes()
-    assert "is an input" in refused(1, "brightness", scene, "-o", scene, "--overwrite")
+    assert "is an input" in refusal(1, "brightness", scene, "-o", scene, "--overwrite")
     assert scene.read_bytes() == before
 
 
@@ -57,7 +45,7 @@ def test_a_map_does_not_replace_a_scene_that_is_still_to_come(scene, tmp_path):
 def test_a_map_does_not_replace_its_mask(scene, tmp_path):
     mask = fixtures.raster(tmp_path / "town_brightness.tif", np.ones((20, 30, 1), np.uint8))
     before = mask.read_bytes()
-    said = refused(1, "brightness", scene, "--mask", mask, "-o", tmp_path, "--overwrite")
+    said = refusal(1, "brightness", scene, "--mask", mask, "-o", tmp_path, "--overwrite")
     assert "is an input" in said and mask.read_bytes() == before
 
 
@@ -67,7 +55,7 @@ def test_a_model_replaces_neither_labels_nor_scene_nor_a_folder(town, tmp_path):
     (tmp_path / "folder").mkdir()
     for target, words in ((labels, "is an input"), (scene, "is an input"), (tmp_path / "folder", "folder")):
         before = None if target.is_dir() else target.read_bytes()
-        said = refused(
+        said = refusal(
             1, "train", scene, "--labels", labels, "--model", "random-forest", "-o", target, "--overwrite"
         )
         assert words in said
@@ -77,20 +65,20 @@ def test_a_model_replaces_neither_labels_nor_scene_nor_a_folder(town, tmp_path):
 def test_scenes_of_one_name_are_told_before_one_replaces_the_other(scene, tmp_path):
     (tmp_path / "other").mkdir()
     twin = shutil.copy(scene, tmp_path / "other" / "town.tif")
-    said = refused(2, "brightness", scene, twin, "-o", tmp_path / "out", "--overwrite")
+    said = refusal(2, "brightness", scene, twin, "-o", tmp_path / "out", "--overwrite")
     assert "same products" in said and not (tmp_path / "out").exists()
-    assert "one file" in refused(2, "brightness", scene, twin, "-o", tmp_path / "one.tif")
+    assert "one file" in refusal(2, "brightness", scene, twin, "-o", tmp_path / "one.tif")
 
 
 def test_a_folder_named_like_a_map_stays(scene, tmp_path):
     (tmp_path / "map.tif").mkdir()
-    assert "is a folder" in refused(1, "brightness", scene, "-o", tmp_path / "map.tif", "--overwrite")
+    assert "is a folder" in refusal(1, "brightness", scene, "-o", tmp_path / "map.tif", "--overwrite")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.tif", "town.tif"]
 
 
 @pytest.mark.parametrize("option", ["COMPRESS=JPEG", "TILING_SCHEME=GoogleMapsCompatible", "RES=60"])
-def test_creation_options_that_would_spoil_a_map_are_refused(scene, tmp_path, option):
-    assert "--co" in refused(2, "brightness", scene, "-o", tmp_path / "out", "--co", option)
+def test_creation_options_that_would_spoil_a_map_are_refusal(scene, tmp_path, option):
+    assert "--co" in refusal(2, "brightness", scene, "-o", tmp_path / "out", "--co", option)
     assert not (tmp_path / "out").exists()
 
 
