@@ -31,6 +31,7 @@ RESULTS = Path(__file__).parent / "results"
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "default, no stop-gradient": {"stop_gradient": False},
+    "default, no adoption": {"adoption": False},
     "default, no physics": {"physics": False},
     "paper": {"preset": "paper"},
     "paper, no stop-gradient": {"preset": "paper", "stop_gradient": False},

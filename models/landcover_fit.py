@@ -18,6 +18,7 @@ from p3vae.models.landcover_light import Optics, relit_copies, sensor_noise
 from p3vae.models.landcover_types import TrainingSet, TrainingSettings
 from p3vae.models.library import anchored_spectra, explain, levelled_spectra, refined_spectra
 from p3vae.models.metrics import average_f1
+from p3vae.models.unlabelled import a_few, adopted, is_usual, noisiness, sure_pixels
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -26,6 +27,7 @@ _Kept = tuple[Library, IntArray, FloatArray, FloatArray]
 
 _TOLERANCES = (
     {"smooth": 0.0, "sky": 0.0, "reflected": 0.0},
+    {"smooth": 0.003, "sky": 0.0, "reflected": 0.0},
     {"smooth": 0.0, "sky": 0.1, "reflected": 0.0},
     {"smooth": 0.003, "sky": 0.1, "reflected": 0.02},
 )
@@ -38,14 +40,13 @@ _LOUDER = (2.0, 4.0)
 """Factors of the noise floor to try: noise is not as white as the model has it."""
 _WORTH_OF_LOUDNESS = 0.001
 """F1 on validation that a higher floor must gain: it blurs classes in shadow."""
+_PRICE_OF_ADOPTION = 0.01
+"""Surprise on validation that adopted spectra may cost [nat]: there are few polygons, and most show no more
+than the others do."""
 _RELIT_COPIES = 3
 _LOWEST_FLOOR = 5e-4
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 50.0)
-_SURE = 0.95
-_USUAL_QUANTILE = 0.9
-"""Unlabelled pixels count as a class's own when they fit as well as this share of its labelled ones."""
 _MOST_PER_CLASS = 150
-_MOST_UNLABELLED = 6000
 _MOST_LEVELLING = 400
 _HOPELESS = -20.0
 _UNFAMILIAR = 10.0
@@ -65,6 +66,8 @@ class Validation:
     """Share of the pixels whose material no training polygon of their class shows."""
     scattered: bool = False
     """True when one spectrum per class and their scatter told classes best."""
+    adopting: bool = False
+    """True when spectra adopted from unlabelled pixels did no harm."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
     libraries: tuple[Library, ...] = ()
@@ -72,7 +75,8 @@ class Validation:
 
 
 def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: TrainingSettings) -> Library:
-    """Latent spectra of every class; unlabelled pixels set their level, and nothing else (stop-gradient)."""
+    """Latent spectra of every class as labels show them; unlabelled pixels set their level, and nothing else
+    unless the stop-gradient is off."""
     light, seed = optics.light, settings.seed
     labelled = [data.spectra[data.class_index == k].astype(np.float64) for k in range(classes)]
     everything = np.concatenate([data.spectra, data.unlabelled])
@@ -84,12 +88,12 @@ def fit_library(data: TrainingSet, classes: int, optics: Optics, settings: Train
     ]
     if not optics.physics:
         return Library(tuple(spectra), surroundings)
-    found = _sure_unlabelled(data, Library(tuple(spectra), surroundings), optics, seed)
+    start, rough = Library(tuple(spectra), surroundings), NoiseModel()
+    found = sure_pixels(data.unlabelled, start, rough, optics, seed)
     for k, (pixels, extra) in enumerate(zip(labelled, found, strict=True)):
-        own = _some(pixels, _MOST_LEVELLING, seed)
-        usual = np.quantile(explain(own, spectra[k], light).misfit, _USUAL_QUANTILE)
-        alike = explain(extra, spectra[k], light).misfit <= usual
-        both = np.concatenate([own, extra[alike]])
+        own = a_few(pixels, _MOST_LEVELLING, seed)
+        usual = is_usual(extra, own, spectra[k], rough, optics)
+        both = np.concatenate([own, extra[usual]])
         if not settings.stop_gradient and len(extra):
             spectra[k] = refined_spectra(spectra[k], both, np.ones(len(both)), light, rounds=4)
         spectra[k] = levelled_spectra(spectra[k], both, light, optics.cos_zenith)
@@ -122,7 +126,8 @@ def validate(
     """Choose the noise model on polygons kept aside, as they are and in other light.
 
     First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
-    residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it.
+    residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it;
+    and then whether classes adopt spectra, by all the pixels, as it is those of new materials that may gain.
     """
     libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
     thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
@@ -151,7 +156,8 @@ def validate(
 
     def forgiving(pixels: list[_Kept]) -> _Trial:
         tried = [trial(pixels, replace(base, **tolerance)) for tolerance in _TOLERANCES]
-        return next(entry for entry in tried[::-1] if entry.score >= tried[0].score - _PRICE_OF_FORGIVING)
+        enough = max(entry.score for entry in tried) - _PRICE_OF_FORGIVING
+        return next(entry for entry in tried[::-1] if entry.score >= enough)
 
     scattered = [fit_scattered_library(train, classes, optics) for train, _ in folds]
     loose = trial(
@@ -168,14 +174,28 @@ def validate(
         loud = [trial(real, replace(mild.noise, floor=mild.noise.floor * factor)) for factor in _LOUDER]
         enough = max(entry.score for entry in (mild, *loud)) - _WORTH_OF_LOUDNESS
         best = next(entry for entry in (mild, *loud) if entry.score >= enough)
-    known, plain_rows = best.outcome.where(familiar), best.outcome.plain
+    judged, largest = best.settled(familiar)
+    adopting = settings.adoption and not is_scattered
+    if adopting:
+        grown = [
+            adopted(library, train, judged, largest, optics, settings)
+            for library, (train, _) in zip(libraries, folds, strict=True)
+        ]
+        more = trial([(library, *kept[1:]) for library, kept in zip(grown, real, strict=True)], best.noise)
+        surprise, before = (entry.outcome.surprise(judged.temperature) for entry in (more, best))
+        adopting = surprise <= before + _PRICE_OF_ADOPTION
+        if adopting:
+            libraries, best = grown, more
+            judged, largest = best.settled(familiar)
+    plain_rows = best.outcome.plain
     return Validation(
         truth=best.outcome.truth[plain_rows],
         predicted=best.outcome.evidence[plain_rows].argmax(1),
-        noise=replace(best.noise, temperature=known.temperature()),
+        noise=judged,
         scattered=is_scattered,
+        adopting=adopting,
         sensor_noise=noise,
-        unknown_misfit=float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN,
+        unknown_misfit=largest,
         unfamiliar=float(1 - familiar.mean()),
         libraries=tuple(scattered if is_scattered else libraries),
     )
@@ -188,6 +208,12 @@ class _Trial(NamedTuple):
     outcome: _Outcome
     score: float
 
+    def settled(self, familiar: npt.NDArray[np.bool_]) -> tuple[NoiseModel, float]:
+        """The noise with its temperature, and the misfit beyond which a spectrum is unknown."""
+        known = self.outcome.where(familiar)
+        largest = float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN
+        return replace(self.noise, temperature=known.temperature()), largest
+
 
 def _is_familiar(
     library: Library, truth: IntArray, spectra: FloatArray, noise: NoiseModel, optics: Optics
@@ -196,10 +222,7 @@ def _is_familiar(
     familiar = np.ones(len(truth), dtype=np.bool_)
     for k in np.unique(truth):
         rows = truth == k
-        expected = noise.floor**2 / np.square(spectra[rows]).mean(1) + noise.relative**2
-        familiar[rows] = explain(spectra[rows], library.spectra[int(k)], optics.light).misfit < (
-            _UNFAMILIAR * expected
-        )
+        familiar[rows] = noisiness(spectra[rows], library.spectra[int(k)], noise, optics) < _UNFAMILIAR
     return familiar if familiar.mean() > 0.1 else np.ones_like(familiar)
 
 
@@ -243,14 +266,13 @@ class _Outcome:
 
     def temperature(self) -> float:
         """The temperature under which the probabilities of the true classes are highest."""
-        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS)
-        rows = np.arange(len(logits))
+        return min(_TEMPERATURES, key=self.surprise)
 
-        def loss(temperature: float) -> float:
-            scaled = logits / temperature
-            return float(np.mean(np.log(np.exp(scaled).sum(1)) - scaled[rows, self.truth]))
-
-        return min(_TEMPERATURES, key=loss)
+    def surprise(self, temperature: float) -> float:
+        """Mean of -log p(y|x) of the true classes [nat]."""
+        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS) / temperature
+        own = np.take_along_axis(logits, self.truth[:, None].astype(np.intp), axis=1)
+        return float(np.mean(np.log(np.exp(logits).sum(1, keepdims=True)) - own))
 
 
 def _white_noise(trials: Sequence[tuple[Library, IntArray, FloatArray]], optics: Optics) -> NoiseModel:
@@ -284,26 +306,8 @@ def _level_uncertainty(parts: Sequence[TrainingSet]) -> float:
     return float(np.hypot(NoiseModel.level, np.median(spread) if spread else 0.0))
 
 
-def _sure_unlabelled(data: TrainingSet, library: Library, optics: Optics, seed: int) -> list[FloatArray]:
-    """Unlabelled pixels that surely belong to each class, a few hundred at most."""
-    pixels = _some(data.unlabelled, _MOST_UNLABELLED, seed)
-    if not len(pixels):
-        return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
-    found = optics.solver(library, NoiseModel()).solve(torch.from_numpy(np.ascontiguousarray(pixels)))
-    probability, index = found.log_evidence.softmax(1).max(1)
-    sure = probability > _SURE
-    rows = [((index == k) & sure).numpy() for k in range(len(library.spectra))]
-    return [_some(pixels[mine], _MOST_LEVELLING, seed).astype(np.float64) for mine in rows]
-
-
-def _some(pixels: npt.NDArray[Any], most: int, seed: int) -> npt.NDArray[Any]:
-    if len(pixels) <= most:
-        return pixels
-    return pixels[np.sort(np.random.default_rng(seed).choice(len(pixels), most, replace=False))]
-
-
 def _thin(data: TrainingSet, classes: int, seed: int) -> TrainingSet:
-    rows = [_some(np.flatnonzero(data.class_index == k), _MOST_PER_CLASS, seed) for k in range(classes)]
+    rows = [a_few(np.flatnonzero(data.class_index == k), _MOST_PER_CLASS, seed) for k in range(classes)]
     keep = np.concatenate(rows)
     return replace(
         data, spectra=data.spectra[keep], class_index=data.class_index[keep], group=data.group[keep]

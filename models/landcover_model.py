@@ -232,7 +232,8 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
     )
     summary = dict(card["summary"])
     summary["scores"] = tuple(ClassScore(**score) for score in summary["scores"])
-    summary["warnings"] = tuple(summary["warnings"])
+    for name in ("warnings", "adopted"):
+        summary[name] = tuple(summary.get(name, ()))
     settings = TrainingSettings(**card["settings"])
     frame = Frame(legend, bands, irradiance, settings)
     brain = brain_type(settings).restore(frame, card, tensors).on(device)

@@ -47,6 +47,7 @@ from p3vae.models.landcover_types import (
 from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
 from p3vae.models.training import Losses, Optimisation, train
+from p3vae.models.unlabelled import adopted
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.irradiance import SKY_OFFSET
 from p3vae.physics.spectral_response import Bands
@@ -129,10 +130,20 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
     optics, settings, classes = job.optics, job.settings, len(job.legend)
     pairs = [(job.part(~fold), job.part(fold)) for fold in job.folds]
     validation = validate(pairs, classes, optics, settings)
-    library = (
+    labelled = (
         fit_scattered_library(job.data, classes, optics)
         if validation.scattered
         else fit_library(job.data, classes, optics, settings)
+    )
+    library = (
+        adopted(labelled, job.data, validation.noise, validation.unknown_misfit, optics, settings)
+        if validation.adopting
+        else labelled
+    )
+    grown = tuple(
+        name
+        for name, before, after in zip(job.legend.names, labelled.spectra, library.spectra, strict=True)
+        if len(after) > len(before)
     )
     stages = len(job.folds) + 1
     f1 = _taught_f1(job, validation)
@@ -145,7 +156,8 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         job.bands.wavelength_nm,
         settings.physics,
     )
-    return brain, summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
+    summary = summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
+    return brain, replace(summary, adopted=grown)
 
 
 def _stage(job: Job, index: int, stages: int) -> Job:

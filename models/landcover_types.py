@@ -85,7 +85,9 @@ class TrainingSettings:
     physics: bool = True
     """False leaves f_E out of our p3VAE: the twin that shows what the physics brings."""
     stop_gradient: bool = True
-    """Unlabelled pixels never change the latent reflectance spectra."""
+    """Unlabelled pixels never change the latent reflectance spectra that labels gave."""
+    adoption: bool = True
+    """In our p3VAE, unlabelled pixels may add a spectrum to a class that surely is theirs but lacks it."""
     batch_size: int = 64
     spectra_per_class: int = 4
     """dim(v): latent reflectance spectra of one class, at most."""
@@ -132,6 +134,8 @@ class TrainingSummary:
     """Of q(y|x), on samples that it never saw."""
     restarts: int
     warnings: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+    """Classes to which unlabelled pixels added a spectrum."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,9 @@ def report(model: LandCoverModel, path: Path) -> None:
         f"Average F1 {summary.average_f1:.3f}{alone}, {len(model.bands)} bands, {summary.epochs} epochs",
         highlight=False,
     )
+    if summary.adopted:
+        found = ", ".join(summary.adopted)
+        console.print(f"Unlabelled ground added a spectrum to: {found}", markup=False, highlight=False)
     for warning in summary.warnings:
         console.print(f"Note: {warning}", markup=False, highlight=False)
     console.print(f"Model: {path}", markup=False, highlight=False, soft_wrap=True)

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same model.")
 @click.option("--no-physics", is_flag=True, help="Leave the physics layer out (the twin for comparison).")
 @click.option("--no-stop-gradient", is_flag=True, help="Let unlabelled pixels change the latent spectra.")
+@click.option("--no-adoption", is_flag=True, help="Let unlabelled pixels add no spectrum to any class.")
 @click.option(
     "--samples-per-class",
     type=click.IntRange(2),
@@ -96,6 +97,7 @@ def train(
     seed: int,
     no_physics: bool,
     no_stop_gradient: bool,
+    no_adoption: bool,
     progress: bool | None,
     irradiance: IrradianceOptions,
     scene_options: SceneOptions,
@@ -118,6 +120,7 @@ def train(
         seed=seed,
         physics=not no_physics,
         stop_gradient=not no_stop_gradient,
+        adoption=not no_adoption,
         sky_offset=sky_offset,
     )
     names = tuple(name.strip() for name in class_names.split(",") if name.strip())
