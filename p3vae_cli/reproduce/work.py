@@ -25,8 +25,8 @@ PROTOCOLS = {
     **{("real", model): 2 for model in ("p3vae-paper", "p3vae-paper-no-sg")},
     **{(experiment, model): 2 for experiment in ("simulated", "real") for model in _OURS},
 }
-"""By experiment and model, 1 unless said; raised when a model or the meaning of a stored number changes, so that older
-runs are not taken for current ones."""
+"""By experiment and model, 1 unless said; raised when a model or the meaning of a stored number changes, so
+that older runs are not taken for current ones."""
 
 LAYOUT = "DIR/simulated/simulated.npz, DIR/toulouse/toulouse.npz, DIR/methane/*.csv"
 FILES = {
