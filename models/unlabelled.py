@@ -24,9 +24,11 @@ _MOST_PIXELS = 6000
 _MOST_PER_CLASS = 400
 WELL_LIT = 1.0
 """z + w of ground whose shape is not lost in noise; flat ground in the sun has nearly two."""
+_ODD = 4.0
+"""Residual variance, in that of labelled pixels, beyond which a pixel is of another material, or mixed."""
 _FEWEST = 20
 _WORTHWHILE = 0.5
-"""Share of the unusual misfit of pixels that may remain with a spectrum of their own."""
+"""Share of the misfit of odd pixels that may remain with a spectrum of their own."""
 
 
 def a_few(pixels: npt.NDArray[Any], most: int, seed: int) -> npt.NDArray[Any]:
@@ -99,16 +101,14 @@ def adopted(
     spectra = []
     for k, (own, pixels) in enumerate(zip(library.spectra, sure, strict=True)):
         labelled = a_few(data.spectra[data.class_index == k], _MOST_PER_CLASS, seed).astype(np.float64)
-        odd = pixels[~is_usual(pixels, labelled, own, noise, optics)]
-        has_room = len(own) < most
-        spectra.append(_with_typical(own, odd, labelled, noise, optics) if has_room else own)
+        usual = np.median(noisiness(labelled, own, noise, optics))
+        odd = pixels[noisiness(pixels, own, noise, optics) > _ODD * usual]
+        spectra.append(_with_typical(own, odd, noise, optics) if len(own) < most else own)
     return replace(library, spectra=tuple(spectra))
 
 
-def _with_typical(
-    spectra: FloatArray, odd: FloatArray, labelled: FloatArray, noise: NoiseModel, optics: Optics
-) -> FloatArray:
-    """The spectra and the typical one of odd pixels, if it explains most of what labelled ones do not leave.
+def _with_typical(spectra: FloatArray, odd: FloatArray, noise: NoiseModel, optics: Optics) -> FloatArray:
+    """The spectra and the typical one of odd pixels, if it explains most of what they left.
 
     Odd pixels are of many kinds, mixed ones among them: once their typical spectrum is known, it is found
     again from those that are mostly of it.
@@ -120,8 +120,7 @@ def _with_typical(
         both = np.concatenate([spectra, _typical(alike, optics)])
         alike = odd[explain(odd, both, optics.light).mixing[:, -1] > 0.5]
     left, before = (np.median(noisiness(odd, known, noise, optics)) for known in (both, spectra))
-    usual = np.median(noisiness(labelled, spectra, noise, optics))
-    return both if left - usual < _WORTHWHILE * (before - usual) else spectra
+    return both if left < _WORTHWHILE * before else spectra
 
 
 def _typical(pixels: FloatArray, optics: Optics) -> FloatArray:

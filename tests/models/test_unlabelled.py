@@ -24,7 +24,7 @@ WAVE = BANDS.wavelength_nm
 GRASS = 0.05 + 0.4 / (1 + np.exp(-(WAVE - 720) / 20)) * np.exp(-np.clip(WAVE - 1100, 0, None) / 700)
 ROOF = 0.08 + 0.35 * (1 - np.exp(-(WAVE - 400) / 500))
 ROAD = 0.12 + 0.02 * np.sin(WAVE / 400)
-OTHER_ROAD = ROAD + 0.016 * np.exp(-(((WAVE - 1300) / 250) ** 2))
+OTHER_ROAD = ROAD + 0.025 * np.exp(-(((WAVE - 1300) / 250) ** 2))
 
 
 def lit(material: np.ndarray, count: int, rng: np.random.Generator, *, flat: bool) -> np.ndarray:
