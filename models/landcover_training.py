@@ -47,7 +47,7 @@ from p3vae.models.landcover_types import (
 from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
 from p3vae.models.training import Losses, Optimisation, train
-from p3vae.models.unlabelled import adopted
+from p3vae.models.unlabelled import adopted, unknown_share
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.irradiance import SKY_OFFSET
 from p3vae.physics.spectral_response import Bands
@@ -59,6 +59,8 @@ _DEFAULT_EPOCHS = 20
 _STEPS = 30
 _LONGEST_EPOCH = 8000
 """Spectra of one pass at most, about as many as the largest published set has."""
+_MUCH = 0.2
+"""Share of unlabelled ground that no class explains beyond which classes are missing."""
 _ENOUGH_POLYGONS = 4
 """A network never sees what is kept aside; with fewer polygons that might be all there is of a material."""
 
@@ -157,7 +159,19 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         settings.physics,
     )
     summary = summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
-    return brain, replace(summary, adopted=grown)
+    strange = unknown_share(job.data.unlabelled, library, validation.noise, optics, validation.unknown_misfit)
+    return brain, replace(
+        summary, adopted=grown, warnings=(*summary.warnings, *_strangeness_warning(strange))
+    )
+
+
+def _strangeness_warning(share: float) -> tuple[str, ...]:
+    if not share > _MUCH:
+        return ()
+    return (
+        f"{share:.0%} of the unlabelled pixels look like none of the labelled ground; label some of them, "
+        "or map with --unknown",
+    )
 
 
 def _stage(job: Job, index: int, stages: int) -> Job:

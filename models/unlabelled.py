@@ -55,11 +55,26 @@ def sure_pixels(
     pixels = a_few(unlabelled, _MOST_PIXELS, seed)
     if not len(pixels):
         return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
-    found = optics.solver(library, noise).solve(torch.from_numpy(np.ascontiguousarray(pixels)))
+    found = optics.solver(library, noise).solve(torch.from_numpy(pixels))
     probability, index = found.log_evidence.softmax(1).max(1)
     sure = (probability > _SURE) & (found.sun + found.sky >= least_light) & (found.misfit <= most_misfit)
     rows = [((index == k) & sure).numpy() for k in range(len(library.spectra))]
     return [a_few(pixels[mine], _MOST_PER_CLASS, seed).astype(np.float64) for mine in rows]
+
+
+def unknown_share(
+    unlabelled: npt.NDArray[np.float32],
+    library: Library,
+    noise: NoiseModel,
+    optics: Optics,
+    most_misfit: float,
+) -> float:
+    """Share of unlabelled pixels that no class explains; nan without any."""
+    pixels = a_few(unlabelled, _MOST_PIXELS, seed=0)
+    if not len(pixels):
+        return math.nan
+    misfit = optics.solver(library, noise).solve(torch.from_numpy(pixels)).misfit
+    return float((misfit > most_misfit).double().mean())
 
 
 def noisiness(

@@ -64,6 +64,7 @@ def test_nothing_is_adopted_where_the_polygons_show_all_or_nothing_is_unlabelled
     for unlabelled in (known, known[:0]):
         model = train_land_cover(labelled(unlabelled), BANDS, LIGHT, LEGEND, QUICK)
         assert model.summary.adopted == ()
+        assert model.summary.warnings == ()
 
 
 def test_a_class_that_is_full_adopts_nothing(scene):
@@ -78,3 +79,4 @@ def test_a_material_of_no_class_is_not_adopted():
     pixels = [lit(material, 300, rng, flat=False) for material in (GRASS, ROOF, ROAD, strange)]
     model = train_land_cover(labelled(np.concatenate(pixels)), BANDS, LIGHT, LEGEND, QUICK)
     assert model.summary.adopted == ()
+    assert any("label some of them" in warning for warning in model.summary.warnings)
