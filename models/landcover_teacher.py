@@ -32,7 +32,7 @@ class Teacher:
     unlabelled: npt.NDArray[np.float32]
     judged: npt.NDArray[np.float32]
     unlabelled_light: FloatArray
-    """(z, w) as p(y|x) has them."""
+    """(z, w) as p(y|x) has them; zeros where every pixel is a mixture, whose light no one can tell."""
     optics: Optics
     surroundings: FloatArray
     sensor_noise: FloatArray | float
@@ -44,11 +44,12 @@ class Teacher:
         spectra = data.spectra.astype(np.float64)
         rng = np.random.default_rng(job.settings.seed)
         unlabelled = data.unlabelled[rng.permutation(len(data.unlabelled))[:_MOST_TAUGHT]]
-        judged, seen_light = np.zeros((0, len(job.legend)), np.float32), np.zeros((0, 2))
+        judged, seen_light = np.zeros((0, len(job.legend)), np.float32), np.zeros((len(unlabelled), 2))
         if len(unlabelled):
             found = optics.solver(library, validation.noise).solve(torch.from_numpy(unlabelled))
             judged = found.log_evidence.softmax(1).numpy()
-            seen_light = torch.stack([found.sun, found.sky], 1).double().numpy()
+            if not validation.scattered:
+                seen_light = torch.stack([found.sun, found.sky], 1).double().numpy()
         return cls(
             spectra,
             own_light(spectra, data.class_index, library, optics),
