@@ -31,16 +31,23 @@ class ExactBrain:
     """Misfit beyond which a spectrum counts as unknown, fixed on validation polygons."""
     classifier: SpectralClassifier
     wavelength_nm: npt.NDArray[np.float64]
+    spare: tuple[Library, NoiseModel] | None = None
+    """Tells the class of spectra that count as unknown, by the scatter of labelled pixels, if given."""
     physics: bool = True
     device: str = "cpu"
     methods: tuple[Method, ...] = ("posterior", "classifier")
     gives_irradiance: bool = True
     gives_misfit: bool = True
-    _solvers: dict[bytes, PosteriorSolver] = field(default_factory=dict, repr=False)
+    _solvers: dict[tuple[bool, bytes], PosteriorSolver] = field(default_factory=dict, repr=False)
 
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Class, light and misfit from the posterior; the class from the classifier if asked."""
         found = self.solver(irradiance).solve(spectra)
+        strange = (found.misfit > self.unknown_misfit).nonzero().squeeze(1)
+        if self.spare is not None and len(strange):
+            likelier = self._solver(*self.spare, irradiance).solve(spectra[strange])
+            for values, better in zip(found[:4], likelier[:4], strict=True):
+                values[strange] = better
         logits = found.log_evidence if method == "posterior" else self._classified(spectra)
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
@@ -77,13 +84,16 @@ class ExactBrain:
 
     def solver(self, irradiance: SpectralIrradiance) -> PosteriorSolver:
         """The exact posterior under one illumination."""
+        return self._solver(self.library, self.noise, irradiance)
+
+    def _solver(self, library: Library, noise: NoiseModel, irradiance: SpectralIrradiance) -> PosteriorSolver:
         light = self._light(irradiance)
         if light.shape[1] != len(self.wavelength_nm):
             raise ValueError(f"irradiance has {light.shape[1]} bands, the model {len(self.wavelength_nm)}")
-        key = light.tobytes()
+        key = (library is self.library, light.tobytes())
         if key not in self._solvers:
             self._solvers[key] = PosteriorSolver(
-                self.library, self.noise, light[0], light[1], self.wavelength_nm, self.device
+                library, noise, light[0], light[1], self.wavelength_nm, self.device
             )
         return self._solvers[key]
 
@@ -99,14 +109,14 @@ class ExactBrain:
             "unknown_misfit": self.unknown_misfit,
             "spectra_per_class": [len(rows) for rows in self.library.spectra],
             "scattered": self.library.scatter is not None,
+            "spare_noise": None if self.spare is None else asdict(self.spare[1]),
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """Library and classifier."""
-        found = {"library.surroundings": torch.as_tensor(self.library.surroundings)}
-        if self.library.scatter is not None:
-            found["library.scatter"] = torch.as_tensor(self.library.scatter)
-        found |= {f"library.{k}": torch.as_tensor(rows) for k, rows in enumerate(self.library.spectra)}
+        """Libraries and classifier."""
+        found = _library_tensors("library.", self.library)
+        if self.spare is not None:
+            found |= _library_tensors("spare.", self.spare[0])
         return found | {f"classifier.{name}": v for name, v in self.classifier.state_dict().items()}
 
     def on(self, device: str) -> Self:
@@ -118,16 +128,27 @@ class ExactBrain:
         """The brain that gave these notes and tensors."""
         classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
         classifier.load_state_dict(part(tensors, "classifier."))
-        library = {name: values.cpu().numpy() for name, values in part(tensors, "library.").items()}
+        classes, spare = len(frame.legend), card.get("spare_noise")
         return cls(
-            Library(
-                tuple(library[str(k)] for k in range(len(frame.legend))),
-                library["surroundings"],
-                library.get("scatter"),
-            ),
+            _library(part(tensors, "library."), classes),
             NoiseModel(**card["noise"]),
             float(card["unknown_misfit"]),
             classifier.eval(),
             frame.bands.wavelength_nm,
+            None if spare is None else (_library(part(tensors, "spare."), classes), NoiseModel(**spare)),
             frame.settings.physics,
         )
+
+
+def _library_tensors(prefix: str, library: Library) -> dict[str, Tensor]:
+    found = {f"{prefix}{k}": torch.as_tensor(rows) for k, rows in enumerate(library.spectra)}
+    found[f"{prefix}surroundings"] = torch.as_tensor(library.surroundings)
+    if library.scatter is not None:
+        found[f"{prefix}scatter"] = torch.as_tensor(library.scatter)
+    return found
+
+
+def _library(tensors: Mapping[str, Tensor], classes: int) -> Library:
+    values = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    spectra = tuple(values[str(k)] for k in range(classes))
+    return Library(spectra, values["surroundings"], values.get("scatter"))

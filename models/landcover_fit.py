@@ -68,6 +68,8 @@ class Validation:
     """True when one spectrum per class and their scatter told classes best."""
     adopting: bool = False
     """True when spectra adopted from unlabelled pixels did no harm."""
+    spare_noise: NoiseModel | None = None
+    """Of one spectrum per class and their scatter, if that tells what no class explains; None else."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
     libraries: tuple[Library, ...] = ()
@@ -127,7 +129,8 @@ def validate(
 
     First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
     residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it;
-    and then whether classes adopt spectra, by all the pixels, as it is those of new materials that may gain.
+    and then, by all the pixels, as it is those of new materials that may gain, whether classes adopt spectra
+    and whether scatter tells what still fits none of them.
     """
     libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
     thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
@@ -187,13 +190,21 @@ def validate(
         if adopting:
             libraries, best = grown, more
             judged, largest = best.settled(familiar)
-    plain_rows = best.outcome.plain
+    outcome, spare_noise = best.outcome, None
+    if not is_scattered:
+        spare = trial(
+            [(library, *kept[1:]) for library, kept in zip(scattered, real, strict=True)], loose.noise
+        ).outcome
+        both = outcome.rescued(spare, largest)
+        if both.score(classes) >= outcome.score(classes) - _PRICE_OF_FORGIVING:
+            outcome, spare_noise = both, replace(loose.noise, temperature=spare.temperature())
     return Validation(
-        truth=best.outcome.truth[plain_rows],
-        predicted=best.outcome.evidence[plain_rows].argmax(1),
+        truth=outcome.truth[outcome.plain],
+        predicted=outcome.evidence[outcome.plain].argmax(1),
         noise=judged,
         scattered=is_scattered,
         adopting=adopting,
+        spare_noise=spare_noise,
         sensor_noise=noise,
         unknown_misfit=largest,
         unfamiliar=float(1 - familiar.mean()),
@@ -257,6 +268,11 @@ class _Outcome:
     def where(self, rows: npt.NDArray[np.bool_]) -> _Outcome:
         """The outcome of some pixels."""
         return _Outcome(self.truth[rows], self.evidence[rows], self.misfit[rows], self.plain[rows])
+
+    def rescued(self, spare: _Outcome, largest: float) -> _Outcome:
+        """The same, but what fits no better than `largest` is told as another outcome has it."""
+        strange = self.misfit > largest
+        return replace(self, evidence=np.where(strange[:, None], spare.evidence, self.evidence))
 
     def score(self, classes: int) -> float:
         """Average F1, in the light as it was and in other light alike."""

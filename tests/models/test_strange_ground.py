@@ -1,0 +1,46 @@
+"""Ground unlike any labelled pixel: told by the way in which labelled pixels differ among themselves."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from p3vae.models.landcover import (
+    ClassLegend,
+    TrainingSet,
+    TrainingSettings,
+    load_model,
+    save_model,
+    train_land_cover,
+)
+from tests.models.toy_ground import BANDS, GRASS, LIGHT, ROAD, ROOF, WAVE, lit
+
+LEGEND = ClassLegend((1, 2, 3), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
+DRY_GRASS = 0.06 + 0.45 * (1 - np.exp(-(WAVE - 400) / 350)) * np.exp(-np.clip(WAVE - 1250, 0, None) / 900)
+SAMPLES = 90
+
+
+def grass(dryness: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    material = GRASS + dryness[:, None] * (DRY_GRASS - GRASS)
+    return np.concatenate([lit(one, 1, rng, flat=True) for one in material])
+
+
+def test_dry_grass_is_grass_where_labelled_grass_is_more_or_less_green(tmp_path):
+    rng = np.random.default_rng(0)
+    green = grass(np.abs(rng.normal(0, 0.1, SAMPLES)), rng)
+    spectra = np.concatenate([green, *(lit(material, SAMPLES, rng, flat=True) for material in (ROOF, ROAD))])
+    index = np.repeat(np.arange(3), SAMPLES)
+    data = TrainingSet(spectra, index, index * 10 + np.arange(len(index)) % 3, spectra[:0])
+    model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(epochs=2, seed=1))
+    save_model(tmp_path / "model", model)
+    strange = grass(np.ones(100), rng)
+    for one in (model, load_model(tmp_path / "model")):
+        found = one.predict(strange, LIGHT)
+        assert (found.class_id == 1).all()
+        assert (found.misfit > 1).mean() > 0.9  # and is still told to be unlike anything known
+        assert abs(np.median(found.irradiance) - np.cos(np.radians(30.0))) < 0.12
+
+    parts = [model.predict(part, LIGHT).irradiance for part in np.split(strange, (1, 3, 40, 41))]
+    np.testing.assert_array_equal(np.concatenate(parts), model.predict(strange, LIGHT).irradiance)
+
+    sharp = replace(model, brain=replace(model.brain, spare=None, _solvers={}))
+    assert (sharp.predict(strange, LIGHT).class_id == 2).mean() > 0.9
