@@ -284,3 +284,32 @@ def test_envi_truncated_after_opening_is_told_by_the_window(tmp_path):
 
 def test_swath_without_any_geolocation(tmp_path):
     assert "no geolocation" in refusal(fixtures.prisma(tmp_path, "1", CUBE, CUBE, with_location=False))
+
+
+def with_header(path, *, method=None, flags=0):
+    """The archive `path`, with another compression method or flags in the headers of its only member."""
+    content = bytearray(path.read_bytes())
+    for start in (0, content.rfind(b"PK\x01\x02")):
+        at = start + (6 if start == 0 else 8)
+        content[at] |= flags
+        if method is not None:
+            content[at + 2 : at + 4] = method.to_bytes(2, "little")
+    path.write_bytes(content)
+    return path
+
+
+def test_a_zip_that_is_packed_otherwise_or_encrypted_is_not_called_damaged(tmp_path):
+    for options, problem in (({"method": 93}, "packed in a way"), ({"flags": 1}, "is encrypted")):
+        scene = fixtures.prisma(tmp_path, "1", CUBE, CUBE)
+        message = refusal(with_header(fixtures.zipped(scene, zipfile.ZIP_DEFLATED), **options))
+        assert problem in message and "give the .he5" in message
+        assert "damaged" not in message and "download" not in message
+
+
+def test_a_damaged_lzma_zip_is_refused(tmp_path):
+    path = fixtures.zipped(fixtures.prisma(tmp_path, "1", CUBE, CUBE), zipfile.ZIP_LZMA)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 3
+    content[middle : middle + 100] = b"\x55" * 100
+    path.write_bytes(content)
+    assert "damaged zip" in refusal(path)
