@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import rasterio
+from scipy.io import netcdf_file
 
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.scenes import SceneOptions, open_scene, parse_ranges
@@ -313,3 +314,13 @@ def test_a_damaged_lzma_zip_is_refused(tmp_path):
     content[middle : middle + 100] = b"\x55" * 100
     path.write_bytes(content)
     assert "damaged zip" in refusal(path)
+
+
+def test_a_file_of_several_rasters_is_refused(tmp_path):
+    path = tmp_path / "several.nc"
+    with netcdf_file(path, "w") as file:
+        file.createDimension("y", 4)
+        file.createDimension("x", 5)
+        for name in ("a", "b"):
+            file.createVariable(name, "f4", ("y", "x"))[:] = 1.0
+    assert "no bands of its own" in refusal(path)
