@@ -324,3 +324,14 @@ def test_a_file_of_several_rasters_is_refused(tmp_path):
         for name in ("a", "b"):
             file.createVariable(name, "f4", ("y", "x"))[:] = 1.0
     assert "no bands of its own" in refusal(path)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00"])
+def test_a_time_beyond_the_calendar_is_no_time(tmp_path, time):
+    with open_scene(envi(tmp_path, **{"acquisition time": time})) as scene:
+        assert scene.acquisition.time is None
+
+
+def test_sun_angles_that_are_no_numbers_are_unknown(tmp_path):
+    with open_scene(envi(tmp_path, **{"sun elevation": "nan", "sun azimuth": "inf"})) as scene:
+        assert (scene.acquisition.sun_zenith_deg, scene.acquisition.sun_azimuth_deg) == (None, None)
