@@ -8,10 +8,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, UsageError
 
+Done = TypeVar("Done")
 OnError = Literal["skip", "stop"]
 
 
@@ -52,27 +53,38 @@ def _listed(content: bytes) -> list[Path]:
     return [Path(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
 
 
+def _unexpected(scene: Path, error: Exception) -> P3vaeError:
+    told = " ".join(f"{type(error).__name__}: {error}".split())
+    return P3vaeError(f"failed in a way that nobody foresaw: {told}", path=scene)
+
+
 def for_each_scene(
     scenes: Sequence[Path],
-    act: Callable[[Path], None],
+    act: Callable[[Path], Done],
+    tell: Callable[[Path, Done], None],
     report: Callable[[P3vaeError], None],
     on_error: OnError = "skip",
 ) -> None:
-    """Call `act` on every scene; report a failure and, unless `on_error` is "stop", try the next scene.
+    """Call `act` on every scene and `tell` of what it made.
 
-    A single scene raises its own error; of several, some failures raise `SomeScenesFailedError`.
+    A failure is reported, and unless `on_error` is "stop", the next scene is tried.
+
+    A single scene raises its own error; of several, some failures raise `SomeScenesFailedError`. A mistake
+    of the program in one scene is no reason to lose the others.
     """
     failures: list[P3vaeError] = []
     for scene in scenes:
         try:
-            act(scene)
+            done = act(scene)
         except InterruptedRunError:
             raise
-        except P3vaeError as error:
+        except Exception as error:
             if len(scenes) == 1 or on_error == "stop":
                 raise
-            failures.append(error)
-            report(error)
+            failures.append(error if isinstance(error, P3vaeError) else _unexpected(scene, error))
+            report(failures[-1])
+        else:
+            tell(scene, done)
     if failures and len(failures) < len(scenes):
         raise SomeScenesFailedError(f"{len(failures)} of {len(scenes)} scenes failed")
     if failures:

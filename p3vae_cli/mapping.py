@@ -80,13 +80,19 @@ def map_scenes(
     inputs = (*paths, outputs.mask) if outputs.mask else tuple(paths)
     spared = replace(outputs, run=replace(outputs.run, inputs=inputs))
 
-    def map_one(path: Path) -> None:
+    def map_one(path: Path) -> tuple[RunSummary, Findings]:
         for end in made:
             target = spared.folder_of(path) / f"{path.stem}_{end}"
             require_free(target, overwrite=spared.run.overwrite, inputs=inputs)
-        _map_scene(path, scene_options, spared, plan)
+        return _map_scene(path, scene_options, spared, plan)
 
-    for_each_scene(paths, map_one, report=lambda error: note(f"Error: {error}"), on_error=outputs.on_error)
+    for_each_scene(
+        paths,
+        map_one,
+        tell=lambda path, made: _tell(path, *made, outputs),
+        report=lambda error: note(f"Error: {error}"),
+        on_error=outputs.on_error,
+    )
 
 
 def _require_products_of_their_own(paths: Sequence[Path], destination: Path | None) -> None:
@@ -106,7 +112,7 @@ def _require_products_of_their_own(paths: Sequence[Path], destination: Path | No
 
 def _map_scene(
     path: Path, scene_options: SceneOptions, outputs: OutputOptions, plan: Callable[[Scene], Plan]
-) -> None:
+) -> tuple[RunSummary, Findings]:
     with open_scene(path, scene_options) as opened:
         scene = masked(opened, outputs.mask) if outputs.mask else opened
         planned = plan(scene)
@@ -120,7 +126,10 @@ def _map_scene(
             progress=RichProgress(path.name, show=outputs.shows_progress),
             provenance=Provenance(model_sha256=planned.model_sha256, settings=planned.settings or {}),
         )
-        findings = planned.after(summary)
+        return summary, planned.after(summary)
+
+
+def _tell(path: Path, summary: RunSummary, findings: Findings, outputs: OutputOptions) -> None:
     if outputs.as_json:
         stdout().out(json.dumps(finite({**_record(path, summary), **findings.record})), highlight=False)
     elif not outputs.quiet:

@@ -25,7 +25,7 @@ from p3vae.physics.spectral_response import Bands
 
 if TYPE_CHECKING:
     from p3vae.models.landcover import ClassLegend, LandCoverModel, TrainingSet, TrainingSettings
-    from p3vae.models.landcover_types import TrainingState
+    from p3vae.models.landcover_types import EpochReport, TrainingState
 
 SAME_SUN_DEG = 3.0
 """Scenes whose sun zeniths differ by less are trained on together [degree]."""
@@ -77,13 +77,17 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
                     save_state(checkpoint, latest)
                 check()
 
+            def show(epoch: EpochReport) -> None:
+                progress.epoch(epoch)
+                check()
+
             model = train_land_cover(
                 training_set,
                 bands,
                 irradiance,
                 legend,
                 request.settings,
-                on_epoch=progress.epoch,
+                on_epoch=show,
                 resume_from=state,
                 save_state=keep,
                 device=device,

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from p3vae.cli.console import StepProgress, note, stderr
 from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
 from p3vae.cli.pipeline import interrupt_on_signals
+from p3vae.cli.products.staging import writing
 from p3vae.cli.reproduce import report
 from p3vae.cli.reproduce.tables import NAMES, Table, table
 from p3vae.cli.reproduce.work import (
@@ -142,7 +144,8 @@ def _run(works: list[Work], request: Request, failures: list[Failure]) -> None:
                 failures.append((work, outcome))
                 note(f"{work.title}: {outcome}")
             else:
-                keep(request.runs, work, outcome)
+                with writing(request.runs):
+                    keep(request.runs, work, outcome)
                 if not stderr().is_terminal:
                     note(f"{done}/{len(works)} {work.title}: {outcome.seconds:.0f} s")
             progress.step(done, len(works))
@@ -164,7 +167,7 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
     try:
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                yield waiting.pop(future), future.result()
+                yield waiting.pop(future), _result(future)
     except KeyboardInterrupt:
         for process in multiprocessing.active_children():
             process.terminate()
@@ -173,10 +176,17 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
         pool.shutdown(cancel_futures=True)
 
 
+def _result(future: Future[Outcome | Exception]) -> Outcome | Exception:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return ValueError("a process was killed, perhaps for want of memory; fewer --jobs need less")
+
+
 def _tried(work: Work) -> Outcome | Exception:
     try:
         return perform(work)
-    except (ValueError, RuntimeError, ArithmeticError, LookupError) as error:
+    except Exception as error:  # whatever it is, the other runs are worth having
         # Exceptions with several arguments do not survive the way between processes.
         return ValueError(f"{type(error).__name__}: {error}")
 
@@ -194,8 +204,9 @@ def _publish(t: Table, works: list[Work], request: Request) -> list[Path]:
         return []
     result = report.fill(t, records, _header(records, request))
     report.show(result)
-    paths = report.write(result, request.output, request.command)
-    return paths + draw(t.name, works, request.runs, request.output)
+    with writing(request.output):
+        paths = report.write(result, request.output, request.command)
+        return paths + draw(t.name, works, request.runs, request.output)
 
 
 def _header(records: dict[tuple[str, str], list[dict[str, Any]]], request: Request) -> tuple[str, ...]:

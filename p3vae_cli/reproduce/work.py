@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -135,18 +136,19 @@ def kept(folder: Path, work: Work) -> dict[str, Any] | None:
     """The record of an outcome kept earlier, None if there is none that can be read."""
     try:
         record = json.loads((folder / f"{work.stem}.json").read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, ValueError):
         return None
-    return record if isinstance(record, dict) and isinstance(record.get("scores"), dict) else None
+    whole = isinstance(record, dict) and isinstance(record.get("scores"), dict) and "sources_sha256" in record
+    return record if whole else None
 
 
 def kept_arrays(folder: Path, work: Work) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an outcome kept earlier; empty if it has none."""
-    path = folder / f"{work.stem}.npz"
-    if not path.is_file():
+    """The arrays of an outcome kept earlier; empty if it has none that can be read."""
+    try:
+        with (folder / f"{work.stem}.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error):
         return {}
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
 
 
 def require_data(folder: Path, experiments: list[str]) -> None:

@@ -34,17 +34,13 @@ def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> Label
         values = _on_grid(source, grid, path)
         nodata = source.nodata
         colours = _colours(source)
-    if not np.issubdtype(values.dtype, np.integer):
-        if not np.all(np.mod(values[np.isfinite(values)], 1) == 0):
-            raise LabelError(
-                "a label raster must hold whole numbers", path=path, remedy="use class ids from 1 to 255"
-            )
-        values = np.where(np.isfinite(values), values, 0).astype(np.int64)
-    labels = (
-        np.where(values == nodata, 0, values).astype(np.int64)
-        if nodata is not None
-        else values.astype(np.int64)
-    )
+    unlabelled = ~np.isfinite(values) if nodata is None else ~np.isfinite(values) | (values == nodata)
+    values = np.where(unlabelled, 0, values)
+    if values.dtype.kind not in "iu" and (values.dtype.kind != "f" or np.any(np.mod(values, 1))):
+        raise LabelError(
+            "a label raster must hold whole numbers", path=path, remedy="use class ids from 1 to 255"
+        )
+    labels = values.astype(np.int64)
     ids = [int(value) for value in np.unique(labels) if value != 0]
     _require_ids(ids, path)
     names = _names(ids, _category_names(path), class_names, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import os
 import tempfile
 import zipfile
@@ -17,6 +18,8 @@ from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import reading
 
 _LOCAL_HEADER_BYTES = 30
+_ENCRYPTED = 1
+"""Flag of a member that needs a password."""
 _COPY_BYTES = 1 << 22
 
 
@@ -72,10 +75,17 @@ class Hdf5Archive:
                     member = _only_member(path, archive, suffix)
                     self.member_name = PurePosixPath(member.filename).name
                     self.file = self._open(path, archive, member)
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+            except (zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
                 self.close()
                 raise SceneError(
                     f"is a damaged zip: {error}", path=path, remedy="download it again"
+                ) from error
+            except NotImplementedError as error:
+                self.close()
+                raise SceneError(
+                    "is packed in a way that cannot be read here",
+                    path=path,
+                    remedy=f"unpack it with another program and give the {suffix}",
                 ) from error
             except BaseException:
                 self.close()
@@ -91,9 +101,13 @@ class Hdf5Archive:
             self._folder.cleanup()
 
     def _open(self, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> h5py.File:
-        if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1:
+        if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & _ENCRYPTED:
             self._section = FileSection(path, _data_start(path, member), member.file_size)
             return h5py.File(self._section, "r")
+        if member.flag_bits & _ENCRYPTED:
+            raise SceneError(
+                "is encrypted", path=path, remedy=f"unpack it and give the {Path(member.filename).suffix}"
+            )
         self._folder = tempfile.TemporaryDirectory(prefix="p3vae-")
         unpacked = Path(self._folder.name) / "scene.h5"
         with archive.open(member) as packed, unpacked.open("wb") as target:

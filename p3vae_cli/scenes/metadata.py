@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,9 +110,9 @@ def utc_time(text: str | None) -> datetime | None:
     text = re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", text.strip(" {}\x00"))
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):  # no date, or one beyond the first or last year
         return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def estimated_fwhm(wavelength_nm: FloatArray) -> FloatArray:
@@ -135,7 +136,9 @@ def flags(text: str) -> npt.NDArray[np.bool_]:
 def _number(fields: Mapping[str, str], *names: str) -> float | None:
     for name in names:
         try:
-            return float(fields[name].strip(" {}"))
+            number = float(fields[name].strip(" {}"))
         except (KeyError, ValueError):
             continue
+        if math.isfinite(number):
+            return number
     return None

@@ -30,6 +30,13 @@ def open_raster(path: Path) -> rasterio.DatasetReader:
         raise SceneError(
             "is not a raster", path=path, remedy="give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file"
         ) from error
+    if not source.count:
+        source.close()
+        raise SceneError(
+            "holds several rasters or none, but no bands of its own",
+            path=path,
+            remedy="give one raster whose bands are the spectrum",
+        )
     if np.dtype(source.dtypes[0]).kind not in "iuf":
         source.close()
         raise SceneError(f"holds {source.dtypes[0]} values", path=path, remedy="give real numbers")

@@ -11,6 +11,7 @@ import rasterio
 from click.testing import CliRunner
 
 from p3vae.cli.main import main
+from p3vae.cli.scenes import open_scene
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
 
@@ -178,3 +179,30 @@ def test_shell_completion_lists_commands():
     }
     done = CliRunner().invoke(main, [], env=environment, prog_name="p3vae")
     assert "plain,info" in done.output
+
+
+def test_a_mistake_of_the_program_in_one_scene_does_not_lose_the_others(tmp_path, monkeypatch):
+    image = fixtures.truth(20, 30, len(WAVELENGTHS)).astype(np.float32)
+    names = ("a", "b", "c")
+    scenes = [
+        fixtures.raster(tmp_path / f"{name}.tif", image, band_tags=wavelength_tags(WAVELENGTHS))
+        for name in names
+    ]
+
+    def opened(path, options):
+        if path.stem == "b":
+            raise TypeError("nobody\nforesaw this")
+        return open_scene(path, options)
+
+    monkeypatch.setattr("p3vae.cli.mapping.open_scene", opened)
+    done = run("brightness", *scenes, "-o", tmp_path / "out")
+    assert done.exit_code == 3
+    assert f"Error: {scenes[1]}: failed in a way that nobody foresaw: TypeError: nobody foresaw this" in (
+        done.stderr.splitlines()
+    )
+    assert {path.name for path in (tmp_path / "out").glob("*.tif")} == {
+        "a_brightness.tif",
+        "c_brightness.tif",
+    }
+    alone = run("brightness", scenes[1], "-o", tmp_path / "out")
+    assert isinstance(alone.exception, TypeError)

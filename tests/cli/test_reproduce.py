@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import signal
@@ -214,3 +215,29 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
 def test_the_layout_of_the_data_is_told() -> None:
     assert "toulouse/toulouse.npz" in run("--help").stdout
     assert "toulouse/toulouse.npz" in run("real").stderr
+
+
+def test_a_run_that_fails_in_any_way_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def performed(work: Work) -> Outcome:
+        if work.model == "mag1c":
+            raise TypeError("nobody foresaw this")
+        return Outcome({"random-high-x10.mae": 1234.0})
+
+    monkeypatch.setattr(study, "perform", performed)
+    done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
+    assert done.exit_code == 3, done.output
+    assert "TypeError: nobody foresaw this" in done.stderr
+    assert (tmp_path / "methane.json").exists()
+
+
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(study, "perform", lambda work: Outcome({"random-high-x10.mae": 1234.0}))
+    monkeypatch.setattr(study, "keep", full)
+    done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"Error: {tmp_path / 'runs'}: the disk is full")

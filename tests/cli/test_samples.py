@@ -231,3 +231,19 @@ def test_geometries_whose_class_is_an_empty_text_are_unlabelled(tmp_path):
     labels = read_labels(write_vector(tmp_path / "l.gpkg", boxes, ["a", " "]), GRID)
     assert [entry.name for entry in labels.classes] == ["a"]
     assert labels.row.max() < 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_lowest_number_of_a_float_raster_may_be_its_nodata(tmp_path, dtype):
+    lowest = float(np.finfo(dtype).min)
+    values = np.full((40, 50), lowest, dtype)
+    values[2:5, 2:5], values[30:, 30:], values[0, 0] = 3, 7, np.nan
+    labels = read_labels(write_raster(tmp_path / "l.tif", values, nodata=lowest), GRID)
+    assert [c.id for c in labels.classes] == [3, 7]
+    assert len(labels.row) == 9 + 200
+
+
+def test_complex_or_broken_numbers_are_no_classes(tmp_path):
+    for values in (np.ones((40, 50), np.complex64), np.full((40, 50), 1.5, np.float32)):
+        with pytest.raises(LabelError, match="whole numbers"):
+            read_labels(write_raster(tmp_path / "l.tif", values), GRID)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 
 import numpy as np
 import pytest
 import rasterio
 
+from p3vae.models.landcover import EpochReport
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
@@ -118,3 +120,20 @@ def test_an_unfinished_training_is_no_model(town, tmp_path):
     done = run("info", town / "town.tif", "-m", tmp_path / "x.p3vae.checkpoint")
     assert done.exit_code == 0, done.output
     assert "training-state" in done.stdout
+
+
+def test_ctrl_c_stops_a_training_after_any_epoch(scene, tmp_path, monkeypatch):
+    """Also before there is a state to keep: the first epochs are of classifiers that only give a score."""
+    told = []
+
+    def trained(*_, on_epoch, **__):
+        for epoch in (1, 2):
+            told.append(epoch)
+            signal.raise_signal(signal.SIGINT)
+            on_epoch(EpochReport(epoch, 2, {}, 0.5))
+
+    monkeypatch.setattr("p3vae.cli.training_run.gather", lambda *_: (None,) * 4)
+    monkeypatch.setattr("p3vae.models.landcover.train_land_cover", trained)
+    said = refusal(1, "train", scene, "--labels", scene, "-o", tmp_path / "m.p3vae")
+    assert "stopped by SIGINT (run it again with --resume)" in said
+    assert told == [1]

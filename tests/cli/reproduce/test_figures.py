@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from p3vae.cli.reproduce.figures import draw
-from p3vae.cli.reproduce.work import Outcome, Work, keep, kept_arrays
+from p3vae.cli.reproduce.work import Outcome, Work, keep, kept, kept_arrays
 
 BANDS = np.linspace(400.0, 2400.0, 20)
 
@@ -75,3 +75,20 @@ def test_arrays_come_back_as_they_were_kept(tmp_path: Path) -> None:
     back = kept_arrays(tmp_path, work)
     assert back.keys() == swings().keys()
     assert all(np.array_equal(back[name], values) for name, values in swings().items())
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{", b"[]", b'{"scores": {}}'])
+def test_a_record_that_cannot_be_read_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    work = Work("pendulum", "p3vae", 0)
+    (tmp_path / f"{work.stem}.json").write_bytes(content)
+    assert kept(tmp_path, work) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_arrays_that_cannot_be_read_give_no_figure(tmp_path: Path, share: float) -> None:
+    work = Work("pendulum", "p3vae", 0)
+    keep(tmp_path, work, Outcome({"in_mae": 1.0}, swings()))
+    path = tmp_path / f"{work.stem}.npz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    assert kept_arrays(tmp_path, work) == {}

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import rasterio
+from scipy.io import netcdf_file
 
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.scenes import SceneOptions, open_scene, parse_ranges
@@ -284,3 +285,53 @@ def test_envi_truncated_after_opening_is_told_by_the_window(tmp_path):
 
 def test_swath_without_any_geolocation(tmp_path):
     assert "no geolocation" in refusal(fixtures.prisma(tmp_path, "1", CUBE, CUBE, with_location=False))
+
+
+def with_header(path, *, method=None, flags=0):
+    """The archive `path`, with another compression method or flags in the headers of its only member."""
+    content = bytearray(path.read_bytes())
+    for start in (0, content.rfind(b"PK\x01\x02")):
+        at = start + (6 if start == 0 else 8)
+        content[at] |= flags
+        if method is not None:
+            content[at + 2 : at + 4] = method.to_bytes(2, "little")
+    path.write_bytes(content)
+    return path
+
+
+def test_a_zip_that_is_packed_otherwise_or_encrypted_is_not_called_damaged(tmp_path):
+    for options, problem in (({"method": 93}, "packed in a way"), ({"flags": 1}, "is encrypted")):
+        scene = fixtures.prisma(tmp_path, "1", CUBE, CUBE)
+        message = refusal(with_header(fixtures.zipped(scene, zipfile.ZIP_DEFLATED), **options))
+        assert problem in message and "give the .he5" in message
+        assert "damaged" not in message and "download" not in message
+
+
+def test_a_damaged_lzma_zip_is_refused(tmp_path):
+    path = fixtures.zipped(fixtures.prisma(tmp_path, "1", CUBE, CUBE), zipfile.ZIP_LZMA)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 3
+    content[middle : middle + 100] = b"\x55" * 100
+    path.write_bytes(content)
+    assert "damaged zip" in refusal(path)
+
+
+def test_a_file_of_several_rasters_is_refused(tmp_path):
+    path = tmp_path / "several.nc"
+    with netcdf_file(path, "w") as file:
+        file.createDimension("y", 4)
+        file.createDimension("x", 5)
+        for name in ("a", "b"):
+            file.createVariable(name, "f4", ("y", "x"))[:] = 1.0
+    assert "no bands of its own" in refusal(path)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00"])
+def test_a_time_beyond_the_calendar_is_no_time(tmp_path, time):
+    with open_scene(envi(tmp_path, **{"acquisition time": time})) as scene:
+        assert scene.acquisition.time is None
+
+
+def test_sun_angles_that_are_no_numbers_are_unknown(tmp_path):
+    with open_scene(envi(tmp_path, **{"sun elevation": "nan", "sun azimuth": "inf"})) as scene:
+        assert (scene.acquisition.sun_zenith_deg, scene.acquisition.sun_azimuth_deg) == (None, None)
