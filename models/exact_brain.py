@@ -41,14 +41,17 @@ class ExactBrain:
     _solvers: dict[tuple[bool, bytes], PosteriorSolver] = field(default_factory=dict, repr=False)
 
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
-        """Class, light and misfit from the posterior; the class from the classifier if asked."""
+        """Class, light and misfit from the posterior; the class from the classifier if asked.
+
+        Unknown spectra are unlike all that taught either: by both methods scatter tells them, if given.
+        """
         found = self.solver(irradiance).solve(spectra)
+        logits = found.log_evidence if method == "posterior" else self._classified(spectra)
         strange = (found.misfit > self.unknown_misfit).nonzero().squeeze(1)
         if self.spare is not None and len(strange):
             likelier = self._solver(*self.spare, irradiance).solve(spectra[strange])
-            for values, better in zip(found[:4], likelier[:4], strict=True):
+            for values, better in zip((logits, *found[1:4]), likelier[:4], strict=True):
                 values[strange] = better
-        logits = found.log_evidence if method == "posterior" else self._classified(spectra)
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
     def _classified(self, spectra: Tensor) -> Tensor:
