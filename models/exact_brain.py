@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.decoder_parts import STRANGE, Library, NoiseModel
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
@@ -32,7 +32,7 @@ class ExactBrain:
     classifier: SpectralClassifier
     wavelength_nm: npt.NDArray[np.float64]
     spare: tuple[Library, NoiseModel] | None = None
-    """Tells the class of spectra that count as unknown, by the scatter of labelled pixels, if given."""
+    """Tells the class of strange spectra by the scatter of labelled pixels, if given."""
     physics: bool = True
     device: str = "cpu"
     methods: tuple[Method, ...] = ("posterior", "classifier")
@@ -43,11 +43,11 @@ class ExactBrain:
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
-        Unknown spectra are unlike all that taught either: by both methods scatter tells them, if given.
+        Strange spectra are unlike all that taught either: by both methods scatter tells them, if given.
         """
         found = self.solver(irradiance).solve(spectra)
         logits = found.log_evidence if method == "posterior" else self._classified(spectra)
-        strange = (found.misfit > self.unknown_misfit).nonzero().squeeze(1)
+        strange = (found.misfit > STRANGE * self.unknown_misfit).nonzero().squeeze(1)
         if self.spare is not None and len(strange):
             likelier = self._solver(*self.spare, irradiance).solve(spectra[strange])
             for values, better in zip((logits, *found[1:4]), likelier[:4], strict=True):

@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from scipy.stats import median_abs_deviation
 from sklearn.covariance import ledoit_wolf
 
-from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.decoder_parts import STRANGE, Library, NoiseModel
 from p3vae.models.landcover_light import Optics, relit_copies, sensor_noise
 from p3vae.models.landcover_types import TrainingSet, TrainingSettings
 from p3vae.models.library import anchored_spectra, explain, levelled_spectra, refined_spectra
@@ -69,7 +69,7 @@ class Validation:
     adopting: bool = False
     """True when spectra adopted from unlabelled pixels did no harm."""
     spare_noise: NoiseModel | None = None
-    """Of one spectrum per class and their scatter, if that tells what no class explains; None else."""
+    """Of one spectrum per class and their scatter, if that tells what is unlike every class; None else."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
     libraries: tuple[Library, ...] = ()
@@ -130,7 +130,7 @@ def validate(
     First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
     residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it;
     and then, by all the pixels, as it is those of new materials that may gain, whether classes adopt spectra
-    and whether scatter tells what still fits none of them.
+    and whether scatter tells what is unlike all of them.
     """
     libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
     thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
@@ -195,7 +195,7 @@ def validate(
         spare = trial(
             [(library, *kept[1:]) for library, kept in zip(scattered, real, strict=True)], loose.noise
         ).outcome
-        both = outcome.rescued(spare, largest)
+        both = outcome.rescued(spare, STRANGE * largest)
         if both.score(classes) >= outcome.score(classes) - _PRICE_OF_FORGIVING:
             outcome, spare_noise = both, replace(loose.noise, temperature=spare.temperature())
     return Validation(
