@@ -10,8 +10,8 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 STRANGE = 3.0
-"""Misfit, in that of a spectrum that just counts as unknown, of one that is unlike anything labelled: less may
-still be a known material in light that the physics leaves out."""
+"""Misfit, in that of a spectrum that just counts as unknown, of one that is unlike anything labelled; less
+may still be a known material in light that the physics leaves out."""
 
 
 @dataclass(frozen=True)
