@@ -164,7 +164,7 @@ def validate(
 
     scattered = [fit_scattered_library(train, classes, optics) for train, _ in folds]
     loose = trial(
-        [(library, *kept[1:]) for library, kept in zip(scattered, pure, strict=True)],
+        _seen_by(scattered, pure),
         NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level),
     )
     is_scattered = loose.score > forgiving(pure).score + _WORTH_OF_SCATTER
@@ -184,7 +184,7 @@ def validate(
             adopted(library, train, judged, largest, optics, settings)
             for library, (train, _) in zip(libraries, folds, strict=True)
         ]
-        more = trial([(library, *kept[1:]) for library, kept in zip(grown, real, strict=True)], best.noise)
+        more = trial(_seen_by(grown, real), best.noise)
         surprise, before = (entry.outcome.surprise(judged.temperature) for entry in (more, best))
         adopting = surprise <= before + _PRICE_OF_ADOPTION
         if adopting:
@@ -192,9 +192,7 @@ def validate(
             judged, largest = best.settled(familiar)
     outcome, spare_noise = best.outcome, None
     if not is_scattered:
-        spare = trial(
-            [(library, *kept[1:]) for library, kept in zip(scattered, real, strict=True)], loose.noise
-        ).outcome
+        spare = trial(_seen_by(scattered, real), loose.noise).outcome
         both = outcome.rescued(spare, STRANGE * largest)
         if both.score(classes) >= outcome.score(classes) - _PRICE_OF_FORGIVING:
             outcome, spare_noise = both, replace(loose.noise, temperature=spare.temperature())
@@ -210,6 +208,11 @@ def validate(
         unfamiliar=float(1 - familiar.mean()),
         libraries=tuple(scattered if is_scattered else libraries),
     )
+
+
+def _seen_by(libraries: Sequence[Library], pixels: Sequence[_Kept]) -> list[_Kept]:
+    """The same pixels of every fold with other libraries."""
+    return [(library, *kept[1:]) for library, kept in zip(libraries, pixels, strict=True)]
 
 
 class _Trial(NamedTuple):

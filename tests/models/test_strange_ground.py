@@ -5,16 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from p3vae.models.landcover import (
-    ClassLegend,
     TrainingSet,
     TrainingSettings,
     load_model,
     save_model,
     train_land_cover,
 )
-from tests.models.toy_ground import BANDS, GRASS, LIGHT, ROAD, ROOF, WAVE, lit
+from tests.models.toy_ground import BANDS, GRASS, LEGEND, LIGHT, ROAD, ROOF, WAVE, lit
 
-LEGEND = ClassLegend((1, 2, 3), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
 DRY_GRASS = 0.06 + 0.45 * (1 - np.exp(-(WAVE - 400) / 350)) * np.exp(-np.clip(WAVE - 1250, 0, None) / 900)
 SAMPLES = 90
 

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from p3vae.models.landcover import (
-    ClassLegend,
     TrainingSet,
     TrainingSettings,
     load_model,
     save_model,
     train_land_cover,
 )
-from tests.models.toy_ground import BANDS, GRASS, LIGHT, OTHER_ROAD, ROAD, ROOF, WAVE, lit
+from tests.models.toy_ground import BANDS, GRASS, LEGEND, LIGHT, OTHER_ROAD, ROAD, ROOF, WAVE, lit
 
-LEGEND = ClassLegend((1, 2, 3), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
 QUICK = TrainingSettings(epochs=2, seed=1)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from p3vae.models.landcover import ClassLegend
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 
 BANDS = Bands.of(np.linspace(450.0, 2400.0, 40))
 LIGHT = clear_sky_irradiance(BANDS, 30.0)
+LEGEND = ClassLegend((1, 2, 3), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
 WAVE = BANDS.wavelength_nm
 GRASS = 0.05 + 0.4 / (1 + np.exp(-(WAVE - 720) / 20)) * np.exp(-np.clip(WAVE - 1100, 0, None) / 700)
 ROOF = 0.08 + 0.35 * (1 - np.exp(-(WAVE - 400) / 500))
