@@ -140,16 +140,8 @@ def validate(
     ]
     base = replace(_white_noise(residuals, optics), level=_level_uncertainty(folds[0]))
 
-    def relit(noise: FloatArray | None) -> list[_Kept]:
-        found = []
-        for library, (_, kept) in zip(libraries, thinned, strict=True):
-            plain, truth = kept.spectra.astype(np.float64), kept.class_index
-            rng = np.random.default_rng(settings.seed)
-            copies = [relit_copies(plain, truth, library, optics, rng, noise) for _ in range(_RELIT_COPIES)]
-            found.append((library, truth, plain, np.concatenate(copies)))
-        return found
-
-    pure = relit(None)
+    aside = [kept for _, kept in thinned]
+    pure = _relit(libraries, aside, optics, settings.seed)
     flags = [_is_familiar(*kept[:3], base, optics) for kept in pure]
     familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
 
@@ -172,7 +164,7 @@ def validate(
         best, noise = loose, np.full(len(optics.wavelength), loose.noise.floor)
     else:
         noise = sensor_noise(residuals, optics)
-        real = relit(noise)
+        real = _relit(libraries, aside, optics, settings.seed, noise)
         mild = forgiving(real)
         loud = [trial(real, replace(mild.noise, floor=mild.noise.floor * factor)) for factor in _LOUDER]
         enough = max(entry.score for entry in (mild, *loud)) - _WORTH_OF_LOUDNESS
@@ -208,6 +200,23 @@ def validate(
         unfamiliar=float(1 - familiar.mean()),
         libraries=tuple(scattered if is_scattered else libraries),
     )
+
+
+def _relit(
+    libraries: Sequence[Library],
+    aside: Sequence[TrainingSet],
+    optics: Optics,
+    seed: int,
+    noise: FloatArray | None = None,
+) -> list[_Kept]:
+    """The pixels kept aside in every fold, with copies in other light as `relit_copies` makes them."""
+    found = []
+    for library, kept in zip(libraries, aside, strict=True):
+        plain, truth = kept.spectra.astype(np.float64), kept.class_index
+        rng = np.random.default_rng(seed)
+        copies = [relit_copies(plain, truth, library, optics, rng, noise) for _ in range(_RELIT_COPIES)]
+        found.append((library, truth, plain, np.concatenate(copies)))
+    return found
 
 
 def _seen_by(libraries: Sequence[Library], pixels: Sequence[_Kept]) -> list[_Kept]:
