@@ -19,6 +19,10 @@ from p3vae.models.posterior import PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
+_CERTAIN = 0.999
+"""Probability from which on a class needs no second witness."""
+_WITNESS = 0.25
+"""Weight of log q(y|x) in p(y|x), chosen on simulated towns that no figure is reported of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +47,16 @@ class ExactBrain:
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
-        Strange spectra are unlike all that taught either: by both methods scatter tells them, if given.
+        Where a posterior of a few spectra hesitates between classes, the classifier is a second witness: they
+        err on different pixels. Strange spectra are unlike all that taught either: by both methods scatter
+        tells them, if given.
         """
         found = self.solver(irradiance).solve(spectra)
         logits = found.log_evidence if method == "posterior" else self._classified(spectra)
+        if method == "posterior" and self.library.scatter is None:
+            doubtful = (logits.softmax(1).amax(1) < _CERTAIN).nonzero().squeeze(1)
+            if len(doubtful):
+                logits[doubtful] += _WITNESS * self._classified(spectra[doubtful]).log_softmax(1)
         strange = (found.misfit > STRANGE * self.unknown_misfit).nonzero().squeeze(1)
         if self.spare is not None and len(strange):
             likelier = self._solver(*self.spare, irradiance).solve(spectra[strange])

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from p3vae.models.landcover_brain import Frame
-from p3vae.models.landcover_fit import Validation
 from p3vae.models.landcover_light import Optics
 from p3vae.models.landcover_types import (
     ClassLegend,
@@ -26,6 +25,7 @@ from p3vae.models.landcover_types import (
     TrainingState,
     TrainingSummary,
 )
+from p3vae.models.landcover_validation import Validation
 from p3vae.models.metrics import average_f1, class_scores
 from p3vae.models.training import BrokenRunError, EpochOutcome
 from p3vae.physics.illumination import SpectralIrradiance

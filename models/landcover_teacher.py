@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 
 from p3vae.models.decoder_parts import Library, smooth_basis
-from p3vae.models.landcover_fit import Validation
 from p3vae.models.landcover_job import Job
 from p3vae.models.landcover_light import NEIGHBOURS, Optics, own_light, random_light
+from p3vae.models.landcover_validation import Validation
 from p3vae.models.unlabelled import WELL_LIT
 
 FloatArray = npt.NDArray[np.float64]

@@ -18,7 +18,7 @@ from p3vae.models.baselines.random_forest import RandomForest
 from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.exact_brain import ExactBrain
 from p3vae.models.landcover_brain import Brain, brain_type
-from p3vae.models.landcover_fit import Validation, fit_library, fit_scattered_library, validate
+from p3vae.models.landcover_fit import fit_library, fit_scattered_library
 from p3vae.models.landcover_job import (
     Job,
     Run,
@@ -44,6 +44,7 @@ from p3vae.models.landcover_types import (
     TrainingState,
     TrainingSummary,
 )
+from p3vae.models.landcover_validation import Validation, validate
 from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
 from p3vae.models.training import Losses, Optimisation, train

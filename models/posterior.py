@@ -119,15 +119,24 @@ class PosteriorSolver:
         everyone = torch.arange(len(pixels.norm), device=self._device)
         first = ceiling.argmax(0)
         leading = self._solve_pairs(pixels, everyone, first)
-        bar = (leading[0] - _HOPELESS) * self.noise.temperature
+        bar = leading[0] - _HOPELESS * self._heat(leading[4])
         others = ceiling > bar
         others[first, everyone] = False
         classes, rows = others.nonzero(as_tuple=True)
-        found = ceiling.new_zeros((len(leading), *ceiling.shape))
-        found[0] = -torch.inf
+        lanes = len(everyone) + -len(everyone) % _LANES
+        found = ceiling.new_zeros((len(leading), self.classes, lanes))
+        found[0, :, : len(everyone)] = -torch.inf
         found.scatter_(1, first.expand(len(leading), 1, -1), leading[:, None])
         found[:, classes, rows] = self._solve_pairs(pixels, rows, classes)
-        return _mix(found, self.noise.level, self._bands)
+        return PixelPosterior(*(values[: len(everyone)] for values in self._mixed(found)))
+
+    def _heat(self, residual: Tensor) -> Tensor:
+        """Temperature of pixels with a squared whitened residual, (pixels,).
+
+        What fits worse than the noise allows has as much more noise.
+        """
+        excess: Tensor = residual / self._bands
+        return self.noise.temperature * excess.clamp(min=1.0)
 
     def _projected(self, spectra: Tensor) -> _Pixels:
         norm = _norms(spectra)
@@ -167,16 +176,20 @@ class PosteriorSolver:
         for k, rows in enumerate(groups):
             if not len(rows):
                 continue
-            views = torch.split(pixels.projected[:, rows], self._tables.widths)
+            lanes = padded(rows)
+            views = torch.split(pixels.projected[:, lanes], self._tables.widths)
             best = [
                 table.best_case + 0.5 * (view if table.bound is None else table.bound @ view).square().sum(0)
                 for table, view in zip(self._level(k).classes, views, strict=True)
             ]
-            ceiling.index_copy_(1, rows, torch.stack(best) - 0.5 * pixels.energy[rows])
+            ceiling.index_copy_(1, lanes, torch.stack(best) - 0.5 * pixels.energy[lanes])
         return ceiling
 
     def _solve_pairs(self, pixels: _Pixels, rows: Tensor, classes: Tensor) -> Tensor:
-        """Log evidence, mean z, mean z², mean w and best residual of pixels in classes, (5, pairs)."""
+        """Log evidence, mean z, mean z², mean w and best residual of pixels in classes, (5, pairs).
+
+        Light is as uncertain as the temperature has it, evidence is not divided by it yet.
+        """
         code = pixels.level[rows] * self.classes + classes
         views = torch.split(pixels.projected, self._tables.widths)
         peaks, sums, broad, place, done = [], [], [], [], 0
@@ -218,7 +231,7 @@ class PosteriorSolver:
         three = density.gather(0, about)
         rows = [three, light.gather(0, about), fit.gather(0, about), variance.gather(0, centre)]
         peak = torch.cat([*rows, centre.to(norm.dtype)])
-        broad = self._is_broad(three).nonzero().squeeze(1)
+        broad = self._is_broad(three, self._heat_at(peak)).nonzero().squeeze(1)
         if not len(broad):
             return peak, broad, norm.new_zeros((5, 0))
         curves = (density, light, fit, variance)
@@ -227,50 +240,68 @@ class PosteriorSolver:
         broad = padded(broad)
         return peak, broad, self._summed(*(values[:, broad] for values in curves))
 
-    def _is_broad(self, density: Tensor) -> Tensor:
+    def _heat_at(self, peaks: Tensor) -> Tensor:
+        """Temperature of pixels in their class, from the best fit at the three angles."""
+        return self._heat(-2 * peaks[6:9].amax(0))
+
+    @staticmethod
+    def _is_broad(density: Tensor, heat: Tensor) -> Tensor:
         """Whether a sum may do better than Laplace's method, from the density at three angles."""
-        return parabola(density)[2] <= NARROW * max(self.noise.temperature, 1.0)
+        return parabola(density)[2] <= NARROW * heat.clamp(min=1.0)
 
     def _summed(self, density: Tensor, light: Tensor, fit: Tensor, variance: Tensor) -> Tensor:
         """Log mass, mean z, mean z², mean w and best residual, (5, pixels), by the trapezoidal rule over θ.
 
-        The temperature widens light as it does probabilities, and comes after the mass: it never changes
-        which class is best.
+        The temperature widens light, and not the mass: it never changes which class is best.
         """
-        heat, peak = self.noise.temperature, density.amax(0)
-        relative = density - peak
-        weight = self._cooled(relative, self._log_width - self._log_width.amax())
+        best, residual = density.amax(0), -2 * fit.amax(0)
+        heat = self._heat(residual)
+        relative = density - best
+        weight = _cooled(relative, self._log_width - self._log_width.amax(), heat)
         weight = weight.clamp_(min=_NEGLIGIBLE).exp_()
-        mass = self._sums[:1] @ (weight if heat == 1 else relative.clamp_(min=_NEGLIGIBLE).exp_())
+        mass = self._sums[:1] @ relative.clamp_(min=_NEGLIGIBLE).exp_()
         lit = weight * light
         sun, sky = self._sums[1:3] @ lit
-        square = self._sums[3] @ lit.mul_(light).addcmul_(weight, variance, value=heat)
+        square = self._sums[3] @ lit.mul_(light).add_(weight.mul(variance).mul_(heat))
         means = torch.stack([sun, square, sky]) / (self._sums[0] @ weight)
-        return torch.cat([mass.log_() + peak, means, -2 * fit.amax(0, keepdim=True)])
-
-    def _cooled(self, density: Tensor, log_width: Tensor) -> Tensor:
-        """Log density over the temperature, but for the width of steps, which is no probability."""
-        return density / self.noise.temperature + (1 - 1 / self.noise.temperature) * log_width
+        return torch.cat([mass.log_() + best, means, residual[None]])
 
     def _summary(self, peaks: Tensor, broad: Tensor, sums: Tensor) -> Tensor:
         """Log evidence and moments from what `_solve_class` found, (5, pixels)."""
-        heat = self.noise.temperature
+        heat = self._heat_at(peaks)
         density, light, fit = peaks[:9].view(3, 3, -1)
         centre = peaks[10].long()
         about = centre + self._steps
         cos, sin, log_width = (values[:, 0][about] for values in (self._cos, self._sin, self._log_width))
         cut = (centre == len(self._cos) - 2).to(density.dtype) - (centre == 1).to(density.dtype)
-        sharp, cooled = fitted_peak(density, cut), fitted_peak(self._cooled(density, log_width), cut)
+        sharp, cooled = fitted_peak(density, cut), fitted_peak(_cooled(density, log_width, heat), cut)
         sun, spread = averaged(light * cos, cooled)
         spread += peaks[9] * cos[1].square() * heat
         sky = averaged(light * sin, cooled)[0]
         residual = -2 * averaged(fit, sharp._replace(variance=torch.zeros_like(sun)))[0]
         found = torch.stack([sharp.log_mass, sun, sun.square() + spread, sky, residual])
         fine = [sharp.is_narrow, cooled.is_narrow, cooled.is_narrow, cooled.is_narrow, sharp.is_narrow]
-        summed = ~torch.stack(fine)[:, broad] & self._is_broad(density[:, broad])
+        summed = ~torch.stack(fine)[:, broad] & self._is_broad(density[:, broad], heat[broad])
         found[:, broad] = torch.where(summed, sums, found[:, broad])
-        found[0] /= heat
         return found
+
+    def _mixed(self, found: Tensor) -> PixelPosterior:
+        """Sum the classes' posteriors, each with its probability; (5, classes, pixels).
+
+        All classes of a pixel have the temperature of the best.
+        """
+        best = found[4].gather(0, found[0].argmax(0, keepdim=True)).squeeze(0)
+        evidence = found[0] / self._heat(best)
+        mean, square, sky = (found[1:4] * evidence.softmax(0)).sum(1)
+        variance = (square - mean.square()).clamp(min=0) + (self.noise.level * mean).square() + 1e-8
+        # More than full sun is a material brighter than the library's, under as much less of both lights.
+        excess = mean.clamp(min=_BRIGHTEST_SUN)
+        return PixelPosterior(evidence.T, mean / excess, variance.sqrt(), sky / excess, best / self._bands)
+
+
+def _cooled(density: Tensor, log_width: Tensor, heat: Tensor) -> Tensor:
+    """Log density over the temperature, but for the width of steps, which is no probability."""
+    return density / heat + (1 - 1 / heat) * log_width
 
 
 def _best_faces(
@@ -337,14 +368,3 @@ def padded(rows: Tensor) -> Tensor:
     pixel's result does not depend on its company.
     """
     return torch.cat([rows, rows[-1:].expand(-len(rows) % _LANES)])
-
-
-def _mix(found: Tensor, level: float, bands: int) -> PixelPosterior:
-    """Sum the classes' posteriors, each with its probability; (5, classes, pixels)."""
-    evidence = found[0]
-    mean, square, sky = (found[1:4] * evidence.softmax(0)).sum(1)
-    variance = (square - mean.square()).clamp(min=0) + (level * mean).square() + 1e-8
-    best = found[4].gather(0, evidence.argmax(0, keepdim=True)).squeeze(0)
-    # More than full sun is a material brighter than the library's, under as much less of both lights.
-    excess = mean.clamp(min=_BRIGHTEST_SUN)
-    return PixelPosterior(evidence.T, mean / excess, variance.sqrt(), sky / excess, best / bands)

@@ -15,9 +15,9 @@ from torch import Tensor
 from p3vae.models.baselines.fg_unet import FineGrainedUNet, PatchBatch
 from p3vae.models.baselines.fg_unet_brain import FGUNet
 from p3vae.models.decoder_parts import NoiseModel
-from p3vae.models.landcover_fit import Validation
 from p3vae.models.landcover_job import Job, Run, reporter, summarise, with_restarts
 from p3vae.models.landcover_types import TrainingError, TrainingSet, TrainingSummary
+from p3vae.models.landcover_validation import Validation
 from p3vae.models.metrics import average_f1
 from p3vae.models.patches import (
     PATCH_SIZE,

@@ -1,0 +1,54 @@
+"""The brain of the default model: when the classifier is heard beside the posterior."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.exact_brain import ExactBrain
+from p3vae.models.networks import SpectralClassifier
+from tests.models.toy_ground import GRASS, LIGHT, ROAD, ROOF, WAVE, lit
+
+LOUD = NoiseModel(floor=0.01, relative=0.02, smooth=0.0)
+
+
+@pytest.fixture
+def brain() -> ExactBrain:
+    """With a classifier that says road, whatever it sees: its logits are the biases of its last layer."""
+    classifier = SpectralClassifier(len(WAVE), 3)
+    last = list(classifier.layers)[-1]
+    torch.nn.init.zeros_(last.weight)
+    with torch.no_grad():
+        last.bias.copy_(torch.tensor([0.0, 1.0, 4.0]))
+    library = Library((GRASS[None], ROOF[None], ROAD[None]), GRASS)
+    return ExactBrain(library, LOUD, 1e9, classifier.eval(), WAVE)
+
+
+@pytest.fixture
+def deep_shadow() -> torch.Tensor:
+    rng = np.random.default_rng(0)
+    return torch.from_numpy(
+        0.05 * np.concatenate([lit(m, 300, rng, flat=False) for m in (GRASS, ROOF, ROAD)])
+    )
+
+
+def test_the_classifier_tips_the_balance_of_classes_only_where_the_posterior_hesitates(brain, deep_shadow):
+    alone = brain.solver(LIGHT).solve(deep_shadow).log_evidence
+    both = brain.judge(deep_shadow, LIGHT, "posterior").logits
+    certain = alone.softmax(1).amax(1) > 0.9995
+    assert 0.05 < certain.float().mean() < 0.95
+    assert torch.equal(both[certain], alone[certain])
+    # A quarter of the difference of its log probabilities: 4 for road over grass, 3 over roof.
+    for k, ahead in ((0, 4.0), (1, 3.0)):
+        odds = (both[:, 2] - both[:, k]) - (alone[:, 2] - alone[:, k])
+        told = (alone.softmax(1).amax(1) < 0.99) & alone[:, [2, k]].isfinite().all(1)
+        assert told.any()
+        np.testing.assert_allclose(odds[told], 0.25 * ahead, atol=1e-4)
+
+
+def test_a_learned_scatter_needs_no_witness(brain, deep_shadow):
+    scattered = replace(brain, library=replace(brain.library, scatter=1e-4 * np.eye(len(WAVE))))
+    alone = scattered.solver(LIGHT).solve(deep_shadow).log_evidence
+    assert torch.equal(scattered.judge(deep_shadow, LIGHT, "posterior").logits, alone)
