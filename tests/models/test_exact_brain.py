@@ -36,7 +36,8 @@ def deep_shadow() -> torch.Tensor:
 
 def test_the_classifier_tips_the_balance_of_classes_only_where_the_posterior_hesitates(brain, deep_shadow):
     alone = brain.solver(LIGHT).solve(deep_shadow).log_evidence
-    both = brain.judge(deep_shadow, LIGHT, "posterior").logits
+    with torch.inference_mode():
+        both = brain.judge(deep_shadow, LIGHT, "posterior").logits
     certain = alone.softmax(1).amax(1) > 0.9995
     assert 0.05 < certain.float().mean() < 0.95
     assert torch.equal(both[certain], alone[certain])
