@@ -19,8 +19,8 @@ from p3vae.models.posterior import PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
-_CERTAIN = 0.999
-"""Probability from which on a class needs no second witness."""
+_NO_RIVAL = 1e-3
+"""Probability of all other classes, over that of the best, below which no second witness is needed."""
 _WITNESS = 0.25
 """Weight of log q(y|x) in p(y|x), chosen on simulated towns that no figure is reported of."""
 
@@ -54,7 +54,8 @@ class ExactBrain:
         found = self.solver(irradiance).solve(spectra)
         logits = found.log_evidence if method == "posterior" else self._classified(spectra)
         if method == "posterior" and self.library.scatter is None:
-            doubtful = (logits.softmax(1).amax(1) < _CERTAIN).nonzero().squeeze(1)
+            rivals = (logits - logits.amax(1, keepdim=True)).exp().sum(1) - 1
+            doubtful = (rivals > _NO_RIVAL).nonzero().squeeze(1)
             if len(doubtful):
                 logits[doubtful] += _WITNESS * self._classified(spectra[doubtful]).log_softmax(1)
         strange = (found.misfit > STRANGE * self.unknown_misfit).nonzero().squeeze(1)

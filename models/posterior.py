@@ -117,7 +117,7 @@ class PosteriorSolver:
         pixels = self._projected(spectra.to(self._device))
         ceiling = self._ceiling(pixels)
         everyone = torch.arange(len(pixels.norm), device=self._device)
-        first = ceiling.argmax(0)
+        first = _highest(ceiling).squeeze(0)
         leading = self._solve_pairs(pixels, everyone, first)
         bar = leading[0] - _HOPELESS * self._heat(leading[4])
         others = ceiling > bar
@@ -290,7 +290,7 @@ class PosteriorSolver:
 
         All classes of a pixel have the temperature of the best.
         """
-        best = found[4].gather(0, found[0].argmax(0, keepdim=True)).squeeze(0)
+        best = found[4].gather(0, _highest(found[0])).squeeze(0)
         evidence = found[0] / self._heat(best)
         mean, square, sky = (found[1:4] * evidence.softmax(0)).sum(1)
         variance = (square - mean.square()).clamp(min=0) + (self.noise.level * mean).square() + 1e-8
