@@ -31,7 +31,7 @@ class NoiseModel:
     level: float = 0.065
     """How well the level of a latent spectrum is known [1]: slopes of the labelled ground are not."""
     temperature: float = 1.0
-    """Divides log probabilities, so that confidences mean what they say."""
+    """Divides log probabilities, so that confidences mean what they say; more for pixels that fit badly."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from p3vae.models.posterior import PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
-_NO_RIVAL = 1e-3
-"""Probability of all other classes, over that of the best, below which no second witness is needed."""
+_FAR_BEHIND = 7.0
+"""Log probability by which the best class leads where no second witness is needed."""
 _WITNESS = 0.25
 """Weight of log q(y|x) in p(y|x), chosen on simulated towns that no figure is reported of."""
 
@@ -48,14 +48,14 @@ class ExactBrain:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
         Where a posterior of a few spectra hesitates between classes, the classifier is a second witness: they
-        err on different pixels. Strange spectra are unlike all that taught either: by both methods scatter
-        tells them, if given.
+        err on different pixels. It is not heard of classes that the posterior left out. Strange spectra are
+        unlike all that taught either: by both methods scatter tells them, if given.
         """
         found = self.solver(irradiance).solve(spectra)
         logits = found.log_evidence if method == "posterior" else self._classified(spectra)
         if method == "posterior" and self.library.scatter is None:
-            rivals = (logits - logits.amax(1, keepdim=True)).exp().sum(1) - 1
-            doubtful = (rivals > _NO_RIVAL).nonzero().squeeze(1)
+            behind = logits.amax(1, keepdim=True) - logits
+            doubtful = ((behind < _FAR_BEHIND).sum(1) > 1).nonzero().squeeze(1)
             if len(doubtful):
                 logits[doubtful] += _WITNESS * self._classified(spectra[doubtful]).log_softmax(1)
         strange = (found.misfit > STRANGE * self.unknown_misfit).nonzero().squeeze(1)
@@ -74,7 +74,7 @@ class ExactBrain:
         return torch.cat([self.classifier(spectra[padded(rows)].contiguous())[: len(rows)] for rows in parts])
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
-        """z, w, and the mixing of the likeliest class, (pixels, 2 + most spectra of a class)."""
+        """z, w, and the mixing of the posterior's likeliest class, (pixels, 2 + most spectra of a class)."""
         from p3vae.models.library import explain  # brings scikit-learn, which maps do not need
 
         found = self.solver(irradiance).solve(spectra)

@@ -62,14 +62,10 @@ class Outcome:
         """The outcome of some pixels."""
         return Outcome(self.truth[rows], self.evidence[rows], self.misfit[rows], self.plain[rows])
 
-    def rescued(self, spare: Outcome, strange: BoolArray) -> Outcome:
-        """The same, but strange pixels are told as another outcome has it."""
+    def rescued(self, spare: Outcome, largest: float) -> Outcome:
+        """The same, but what fits no better than `largest` is told as another outcome has it."""
+        strange = self.misfit > largest
         return replace(self, evidence=np.where(strange[:, None], spare.evidence, self.evidence))
-
-    def cooled(self, temperature: float, opinions: FloatArray | float = 0.0) -> Outcome:
-        """Log probabilities up to a constant; `opinions` (pixels, classes) are added to them."""
-        relative = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS)
-        return replace(self, evidence=relative / temperature + opinions)
 
     def score(self, classes: int) -> float:
         """Average F1, in the light as it was and in other light alike."""
@@ -77,11 +73,12 @@ class Outcome:
         halves = (self.plain, ~self.plain)
         return float(np.mean([average_f1(self.truth[h], predicted[h], classes) for h in halves]))
 
-    def surprise(self) -> float:
+    def surprise(self, temperature: float) -> float:
         """Mean of -log p(y|x) of the true classes [nat]."""
-        own = np.take_along_axis(self.evidence, self.truth[:, None].astype(np.intp), axis=1)
-        return float(np.mean(np.logaddexp.reduce(self.evidence, axis=1, keepdims=True) - own))
+        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS) / temperature
+        own = np.take_along_axis(logits, self.truth[:, None].astype(np.intp), axis=1)
+        return float(np.mean(np.logaddexp.reduce(logits, axis=1, keepdims=True) - own))
 
     def temperature(self) -> float:
         """The temperature under which the probabilities of the true classes are highest."""
-        return min(_TEMPERATURES, key=lambda heat: self.cooled(heat).surprise())
+        return min(_TEMPERATURES, key=self.surprise)

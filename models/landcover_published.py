@@ -4,6 +4,7 @@ It departs from the published runs where those were left to chance or worked aga
 concentrations start near one instead of anywhere; dropout is off at inference, whose draws are the same for
 every pixel; a KL is one number per sample. The L2 penalty of 1e-2 on classifier and encoders is left out:
 as a weight decay of that size it keeps the classifier from learning (q(y|x) .62 instead of .76 on one scene).
+Text and code of the publication differ in the weight of the entropy; here it is the text's (`Objective`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _UNKNOWN_QUANTILE, _UNKNOWN_MARGIN = 0.99, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Pixels kept aside, and what the model that never saw them said."""
+    """Pixels kept aside, and what the posterior of a model that never saw them said, without a classifier."""
 
     truth: IntArray
     predicted: IntArray
@@ -113,7 +113,6 @@ def validate(
         loud = [trial(real, replace(mild.noise, floor=mild.noise.floor * factor)) for factor in _LOUDER]
         enough = max(entry.score for entry in (mild, *loud)) - _WORTH_OF_LOUDNESS
         best = next(entry for entry in (mild, *loud) if entry.score >= enough)
-    pixels = _seen_by(scattered, pure) if is_scattered else real
     judged, largest = best.settled(familiar)
     adopting = settings.adoption and not is_scattered
     if adopting:
@@ -122,20 +121,17 @@ def validate(
             for library, (train, _) in zip(libraries, folds, strict=True)
         ]
         more = trial(_seen_by(grown, real), best.noise)
-        surprise, before = (e.outcome.cooled(judged.temperature).surprise() for e in (more, best))
+        surprise, before = (entry.outcome.surprise(judged.temperature) for entry in (more, best))
         adopting = surprise <= before + _PRICE_OF_ADOPTION
         if adopting:
-            pixels = _seen_by(grown, real)
-            best = more
+            libraries, best = grown, more
             judged, largest = best.settled(familiar)
-    outcome, spare_noise = best.outcome.cooled(judged.temperature), None
-    strange = outcome.misfit > STRANGE * largest
+    outcome, spare_noise = best.outcome, None
     if not is_scattered:
-        spare = trial(_seen_by(scattered, real), loose.noise)
-        heat = spare.outcome.temperature()
-        both = outcome.rescued(spare.outcome.cooled(heat), strange)
+        spare = trial(_seen_by(scattered, real), loose.noise).outcome
+        both = outcome.rescued(spare, STRANGE * largest)
         if both.score(classes) >= outcome.score(classes) - _PRICE_OF_FORGIVING:
-            outcome, spare_noise = both, replace(spare.noise, temperature=heat)
+            outcome, spare_noise = both, replace(loose.noise, temperature=spare.temperature())
     return Validation(
         truth=outcome.truth[outcome.plain],
         predicted=outcome.evidence[outcome.plain].argmax(1),
@@ -146,7 +142,7 @@ def validate(
         sensor_noise=noise,
         unknown_misfit=largest,
         unfamiliar=float(1 - familiar.mean()),
-        libraries=tuple(kept.library for kept in pixels),
+        libraries=tuple(scattered if is_scattered else libraries),
     )
 
 

@@ -63,6 +63,13 @@ def parabola(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return here, 0.5 * (after - before), 2 * here - before - after
 
 
+def summit(values: Tensor) -> Tensor:
+    """The highest value of the parabola through three steps, between the outer ones, (1, pixels)."""
+    here, slope, bend = parabola(values)
+    place = (slope / bend.clamp(min=_FLATTEST)).clamp(-1, 1)
+    return (here + place * (slope - 0.5 * place * bend))[None]
+
+
 def averaged(values: Tensor, peak: Peak) -> tuple[Tensor, Tensor]:
     """Mean and variance, over a peak, of what is known at the same three steps, (3, pixels)."""
     here, rise, bend = parabola(values)

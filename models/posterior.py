@@ -25,7 +25,7 @@ from torch import Tensor
 
 from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.light_grid import NODES
-from p3vae.models.light_peak import NARROW, averaged, fitted_peak, parabola
+from p3vae.models.light_peak import NARROW, averaged, fitted_peak, parabola, summit
 from p3vae.models.posterior_tables import ClassTables, LevelTables, TableBuilder
 
 FloatArray = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ _LANES = 32
 _AT_ONCE = 8192
 """Pixels that are solved together at most: more would not stay in a core's cache."""
 _HOPELESS = 7.0
-"""A class this far behind in log probability would change confidences by less than a thousandth."""
+"""A class this far behind in log probability has less than a thousandth of it, and is left out."""
 _NEGLIGIBLE = -80.0
 """Log of a weight that adds nothing; smaller ones would be slow denormal numbers."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
@@ -47,14 +47,15 @@ class PixelPosterior(NamedTuple):
     """Posterior summaries; every tensor (pixels,) unless said."""
 
     log_evidence: Tensor
-    """log p(x | y) up to a constant, (pixels, classes); -inf for classes never solved."""
+    """log p(x | y) over the pixel's temperature, up to a constant, (pixels, classes); -inf for classes never
+    solved."""
     sun: Tensor
     """Mean of z."""
     sun_std: Tensor
     sky: Tensor
     """Mean of w."""
     misfit: Tensor
-    """Squared whitened residual of the best class, per band."""
+    """Least squared whitened residual of the best class, per band."""
 
 
 class _Pixels(NamedTuple):
@@ -111,24 +112,25 @@ class PosteriorSolver:
     def solve(self, spectra: Tensor) -> PixelPosterior:
         """Posterior of spectra (pixels, bands), float32, all finite and with some signal.
 
-        The best-bounded class of every pixel first, then all that may beat it. Tens of thousands of pixels
-        at once keep the share of the interpreter small.
+        The best-bounded class of every pixel first, then all that may matter beside it, then those that
+        matter beside the best of them, which may be hotter. Tens of thousands of pixels at once keep the
+        share of the interpreter small.
         """
         pixels = self._projected(spectra.to(self._device))
-        ceiling = self._ceiling(pixels)
-        everyone = torch.arange(len(pixels.norm), device=self._device)
-        first = _highest(ceiling).squeeze(0)
-        leading = self._solve_pairs(pixels, everyone, first)
-        bar = leading[0] - _HOPELESS * self._heat(leading[4])
-        others = ceiling > bar
-        others[first, everyone] = False
-        classes, rows = others.nonzero(as_tuple=True)
-        lanes = len(everyone) + -len(everyone) % _LANES
-        found = ceiling.new_zeros((len(leading), self.classes, lanes))
-        found[0, :, : len(everyone)] = -torch.inf
+        ceiling, count = self._ceiling(pixels), len(pixels.norm)
+        found = ceiling.new_zeros((5, self.classes, count + -count % _LANES))
+        found[0, :, :count] = -torch.inf
+        first = _highest(ceiling)
+        leading = self._solve_pairs(pixels, torch.arange(count, device=self._device), first.squeeze(0))
         found.scatter_(1, first.expand(len(leading), 1, -1), leading[:, None])
-        found[:, classes, rows] = self._solve_pairs(pixels, rows, classes)
-        return PixelPosterior(*(values[: len(everyone)] for values in self._mixed(found)))
+        for _ in range(2):
+            bar = leading[0] - _HOPELESS * self._heat(leading[4])
+            classes, rows = ((ceiling > bar) & found[0, :, :count].isneginf()).nonzero(as_tuple=True)
+            if not len(rows):
+                break
+            found[:, classes, rows] = self._solve_pairs(pixels, rows, classes)
+            leading = _of_best(found)[:, :count]
+        return PixelPosterior(*(values[:count] for values in self._mixed(found)))
 
     def _heat(self, residual: Tensor) -> Tensor:
         """Temperature of pixels with a squared whitened residual, (pixels,).
@@ -217,8 +219,9 @@ class PosteriorSolver:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The posterior over θ in one class.
 
-        Log density, amount of light and fit at the three angles about the peak, the variance of the amount
-        and the angle's index there (11, pixels); which pixels have a broad peak, and `_summed` of those.
+        Log density and amount of light at the three angles about the peak, the variance of the amount and the
+        angle's index there, and the residual (9, pixels); which pixels have a broad peak, and `_summed` of
+        those.
         """
         free, gain, amount, variance = _best_faces(projected, energy, table)
         light = table.carry_light @ (amount * norm)
@@ -229,33 +232,29 @@ class PosteriorSolver:
         centre = _highest(density).clamp_(1, len(density) - 2)
         about = centre + self._steps
         three = density.gather(0, about)
-        rows = [three, light.gather(0, about), fit.gather(0, about), variance.gather(0, centre)]
-        peak = torch.cat([*rows, centre.to(norm.dtype)])
-        broad = self._is_broad(three, self._heat_at(peak)).nonzero().squeeze(1)
+        residual = -2 * torch.maximum(fit.amax(0, keepdim=True), summit(fit.gather(0, about)))
+        rows = [three, light.gather(0, about), variance.gather(0, centre), centre.to(norm.dtype), residual]
+        peak = torch.cat(rows)
+        broad = self._is_broad(three, self._heat(residual[0])).nonzero().squeeze(1)
         if not len(broad):
-            return peak, broad, norm.new_zeros((5, 0))
-        curves = (density, light, fit, variance)
+            return peak, broad, norm.new_zeros((4, 0))
+        curves = (density, light, variance, residual)
         if 2 * len(broad) > len(norm):
             return peak, torch.arange(len(norm), device=norm.device), self._summed(*curves)
         broad = padded(broad)
         return peak, broad, self._summed(*(values[:, broad] for values in curves))
-
-    def _heat_at(self, peaks: Tensor) -> Tensor:
-        """Temperature of pixels in their class, from the best fit at the three angles."""
-        return self._heat(-2 * peaks[6:9].amax(0))
 
     @staticmethod
     def _is_broad(density: Tensor, heat: Tensor) -> Tensor:
         """Whether a sum may do better than Laplace's method, from the density at three angles."""
         return parabola(density)[2] <= NARROW * heat.clamp(min=1.0)
 
-    def _summed(self, density: Tensor, light: Tensor, fit: Tensor, variance: Tensor) -> Tensor:
-        """Log mass, mean z, mean z², mean w and best residual, (5, pixels), by the trapezoidal rule over θ.
+    def _summed(self, density: Tensor, light: Tensor, variance: Tensor, residual: Tensor) -> Tensor:
+        """Log mass, mean z, mean z² and mean w, (4, pixels), by the trapezoidal rule over θ.
 
         The temperature widens light, and not the mass: it never changes which class is best.
         """
-        best, residual = density.amax(0), -2 * fit.amax(0)
-        heat = self._heat(residual)
+        best, heat = density.amax(0), self._heat(residual)
         relative = density - best
         weight = _cooled(relative, self._log_width - self._log_width.amax(), heat)
         weight = weight.clamp_(min=_NEGLIGIBLE).exp_()
@@ -264,39 +263,40 @@ class PosteriorSolver:
         sun, sky = self._sums[1:3] @ lit
         square = self._sums[3] @ lit.mul_(light).add_(weight.mul(variance).mul_(heat))
         means = torch.stack([sun, square, sky]) / (self._sums[0] @ weight)
-        return torch.cat([mass.log_() + best, means, residual[None]])
+        return torch.cat([mass.log_() + best, means])
 
     def _summary(self, peaks: Tensor, broad: Tensor, sums: Tensor) -> Tensor:
         """Log evidence and moments from what `_solve_class` found, (5, pixels)."""
-        heat = self._heat_at(peaks)
-        density, light, fit = peaks[:9].view(3, 3, -1)
-        centre = peaks[10].long()
+        density, light = peaks[:6].view(2, 3, -1)
+        variance, centre, residual = peaks[6], peaks[7].long(), peaks[8]
+        heat = self._heat(residual)
         about = centre + self._steps
         cos, sin, log_width = (values[:, 0][about] for values in (self._cos, self._sin, self._log_width))
         cut = (centre == len(self._cos) - 2).to(density.dtype) - (centre == 1).to(density.dtype)
         sharp, cooled = fitted_peak(density, cut), fitted_peak(_cooled(density, log_width, heat), cut)
         sun, spread = averaged(light * cos, cooled)
-        spread += peaks[9] * cos[1].square() * heat
+        spread += variance * cos[1].square() * heat
         sky = averaged(light * sin, cooled)[0]
-        residual = -2 * averaged(fit, sharp._replace(variance=torch.zeros_like(sun)))[0]
         found = torch.stack([sharp.log_mass, sun, sun.square() + spread, sky, residual])
-        fine = [sharp.is_narrow, cooled.is_narrow, cooled.is_narrow, cooled.is_narrow, sharp.is_narrow]
+        fine = [sharp.is_narrow, cooled.is_narrow, cooled.is_narrow, cooled.is_narrow]
         summed = ~torch.stack(fine)[:, broad] & self._is_broad(density[:, broad], heat[broad])
-        found[:, broad] = torch.where(summed, sums, found[:, broad])
+        found[:4, broad] = torch.where(summed, sums, found[:4, broad])
         return found
 
     def _mixed(self, found: Tensor) -> PixelPosterior:
         """Sum the classes' posteriors, each with its probability; (5, classes, pixels).
 
-        All classes of a pixel have the temperature of the best.
+        The evidence of all classes of a pixel has the temperature of the best.
         """
-        best = found[4].gather(0, _highest(found[0])).squeeze(0)
-        evidence = found[0] / self._heat(best)
+        residual = _of_best(found)[4]
+        evidence = found[0] / self._heat(residual)
         mean, square, sky = (found[1:4] * evidence.softmax(0)).sum(1)
         variance = (square - mean.square()).clamp(min=0) + (self.noise.level * mean).square() + 1e-8
         # More than full sun is a material brighter than the library's, under as much less of both lights.
         excess = mean.clamp(min=_BRIGHTEST_SUN)
-        return PixelPosterior(evidence.T, mean / excess, variance.sqrt(), sky / excess, best / self._bands)
+        return PixelPosterior(
+            evidence.T, mean / excess, variance.sqrt(), sky / excess, residual / self._bands
+        )
 
 
 def _cooled(density: Tensor, log_width: Tensor, heat: Tensor) -> Tensor:
@@ -333,6 +333,12 @@ def _best_faces(
         gain, amount = torch.where(better, explained, gain), torch.where(better, u.sum(0), amount)
         variance = torch.where(better, spread, variance)
     return free, gain, amount, variance.expand_as(gain)
+
+
+def _of_best(found: Tensor) -> Tensor:
+    """What was found of the likeliest class, (5, pixels) of (5, classes, pixels)."""
+    best = _highest(found[0]).expand(len(found), 1, -1)
+    return found.gather(1, best).squeeze(1)
 
 
 def _highest(values: Tensor) -> Tensor:

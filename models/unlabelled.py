@@ -56,7 +56,8 @@ def sure_pixels(
     if not len(pixels):
         return [np.zeros((0, pixels.shape[1]))] * len(library.spectra)
     found = optics.solver(library, noise).solve(torch.from_numpy(pixels))
-    probability, index = found.log_evidence.softmax(1).max(1)
+    # However badly a pixel fits, its class may be sure: others may fit far worse.
+    probability, index = (found.log_evidence * found.misfit.clamp(min=1)[:, None]).softmax(1).max(1)
     sure = (probability > _SURE) & (found.sun + found.sky >= least_light) & (found.misfit <= most_misfit)
     rows = [((index == k) & sure).numpy() for k in range(len(library.spectra))]
     return [a_few(pixels[mine], _MOST_PER_CLASS, seed).astype(np.float64) for mine in rows]

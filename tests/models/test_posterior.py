@@ -172,6 +172,43 @@ def test_sharp_posteriors_are_integrated_as_well(light):
     np.testing.assert_allclose(found.sun[0], np.sum(mean) / np.sum(mass), atol=0.02)
 
 
+def test_no_class_that_matters_beside_the_best_is_left_out():
+    """A bright pixel with the shape of a dim class: that one fits best but would take a second sun, and the
+    likelier ones fit badly, so that they are hot and none of them is hopeless."""
+    wave = np.linspace(450.0, 2400.0, 8)
+    direct, diffuse = 1.1 * np.exp(-150 / wave), 0.9 * np.exp(-wave / 250)
+    classes = [
+        np.full(8, 0.1),
+        0.3 * (1 + 0.2 * np.sin(wave / 200)),
+        0.3 * (1 + 0.22 * np.sin(wave / 200 + 0.6)),
+    ]
+    noise = NoiseModel(floor=0.001, relative=0.03, smooth=0.0)
+    tested = PosteriorSolver(
+        Library(tuple(spectrum[None] for spectrum in classes), classes[0]), noise, direct, diffuse, wave
+    )
+    x = 2.0 * 0.9 * (direct + diffuse) * 0.1
+    norms = np.geomspace(0.03, 30.0, 11)
+    norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
+    variance = ((noise.floor / norm) ** 2 + noise.relative**2 / len(x)) * (x @ x)
+    angles = np.linspace(np.radians(6.0), np.pi / 2, 100_001)
+    log_mass, least = [], []
+    for spectrum in classes:
+        lit = (np.cos(angles)[:, None] * direct + np.sin(angles)[:, None] * diffuse) * spectrum
+        u = (lit @ x) / np.square(lit).sum(1)
+        chi = np.square(x - u[:, None] * lit).sum(1) / variance
+        z, w = u * np.cos(angles), u * np.sin(angles)
+        prior = np.square(np.maximum(z - 1, 0) / noise.level)
+        prior += np.square(np.maximum(w - 1.05, 0) / 0.1) + np.square(np.maximum(0.2 - w, 0) / 0.1)
+        log_mass.append(np.logaddexp.reduce(-0.5 * (chi + prior) + np.log(u)))
+        least.append(chi.min() / len(x))
+    heat = max(1.0, least[int(np.argmax(log_mass))])
+    assert heat > 3
+    expected = torch.softmax(torch.tensor(log_mass) / heat, 0)
+    assert expected.min() > 0.05
+    found = tested.solve(torch.as_tensor(x[None]).float()).log_evidence.softmax(1)[0]
+    np.testing.assert_allclose(found, expected, atol=0.04)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 4.0, 20.0])
 @pytest.mark.parametrize("noise", [(1e-4, 0.02), (1e-3, 0.1)], ids=["sharp", "broad"])
 @pytest.mark.parametrize("light", [(0.0, 0.5), (0.004, 0.3), (0.03, 0.6), (0.2, 0.7), (0.8, 0.9)], ids=str)
