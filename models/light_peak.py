@@ -63,11 +63,12 @@ def parabola(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return here, 0.5 * (after - before), 2 * here - before - after
 
 
-def summit(values: Tensor) -> Tensor:
-    """The highest value of the parabola through three steps, between the outer ones, (1, pixels)."""
-    here, slope, bend = parabola(values)
+def at_peak(values: Tensor, log_density: Tensor) -> Tensor:
+    """Values where the log density is highest, both known at the same three steps, (pixels,)."""
+    _, slope, bend = parabola(log_density)
     place = (slope / bend.clamp(min=_FLATTEST)).clamp(-1, 1)
-    return (here + place * (slope - 0.5 * place * bend))[None]
+    here, rise, curve = parabola(values)
+    return here + place * (rise - 0.5 * place * curve)
 
 
 def averaged(values: Tensor, peak: Peak) -> tuple[Tensor, Tensor]:

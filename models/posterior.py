@@ -25,7 +25,7 @@ from torch import Tensor
 
 from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.light_grid import NODES
-from p3vae.models.light_peak import NARROW, averaged, fitted_peak, parabola, summit
+from p3vae.models.light_peak import NARROW, at_peak, averaged, fitted_peak, parabola
 from p3vae.models.posterior_tables import ClassTables, LevelTables, TableBuilder
 
 FloatArray = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class PixelPosterior(NamedTuple):
     sky: Tensor
     """Mean of w."""
     misfit: Tensor
-    """Least squared whitened residual of the best class, per band."""
+    """Squared whitened residual of the best class in its likeliest light, per band."""
 
 
 class _Pixels(NamedTuple):
@@ -232,7 +232,7 @@ class PosteriorSolver:
         centre = _highest(density).clamp_(1, len(density) - 2)
         about = centre + self._steps
         three = density.gather(0, about)
-        residual = -2 * torch.maximum(fit.amax(0, keepdim=True), summit(fit.gather(0, about)))
+        residual = -2 * at_peak(fit.gather(0, about), three)[None]
         rows = [three, light.gather(0, about), variance.gather(0, centre), centre.to(norm.dtype), residual]
         peak = torch.cat(rows)
         broad = self._is_broad(three, self._heat(residual[0])).nonzero().squeeze(1)

@@ -191,7 +191,7 @@ def test_no_class_that_matters_beside_the_best_is_left_out():
     norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
     variance = ((noise.floor / norm) ** 2 + noise.relative**2 / len(x)) * (x @ x)
     angles = np.linspace(np.radians(6.0), np.pi / 2, 100_001)
-    log_mass, least = [], []
+    log_mass, misfit = [], []
     for spectrum in classes:
         lit = (np.cos(angles)[:, None] * direct + np.sin(angles)[:, None] * diffuse) * spectrum
         u = (lit @ x) / np.square(lit).sum(1)
@@ -199,9 +199,10 @@ def test_no_class_that_matters_beside_the_best_is_left_out():
         z, w = u * np.cos(angles), u * np.sin(angles)
         prior = np.square(np.maximum(z - 1, 0) / noise.level)
         prior += np.square(np.maximum(w - 1.05, 0) / 0.1) + np.square(np.maximum(0.2 - w, 0) / 0.1)
-        log_mass.append(np.logaddexp.reduce(-0.5 * (chi + prior) + np.log(u)))
-        least.append(chi.min() / len(x))
-    heat = max(1.0, least[int(np.argmax(log_mass))])
+        log_density = -0.5 * (chi + prior) + np.log(u)
+        log_mass.append(np.logaddexp.reduce(log_density))
+        misfit.append(chi[log_density.argmax()] / len(x))
+    heat = max(1.0, misfit[int(np.argmax(log_mass))])
     assert heat > 3
     expected = torch.softmax(torch.tensor(log_mass) / heat, 0)
     assert expected.min() > 0.05
@@ -239,7 +240,7 @@ def test_light_and_its_std_are_those_of_the_tempered_posterior(light, noise, tem
     prior = np.square(np.maximum(z - 1, 0) / model.level)
     prior += np.square(np.maximum(w - 1.05, 0) / 0.1) + np.square(np.maximum(0.2 - w, 0) / 0.1)
     log_density = 0.5 * (u**2 * strength / variance - prior) + np.log(u)
-    misfit = (x @ x - (u**2 * strength).max()) / variance / bands
+    misfit = (x @ x - (u**2 * strength)[log_density.argmax()]) / variance / bands
     heat = temperature * max(1.0, misfit)
     weight = np.exp((log_density - log_density.max()) / heat) * np.abs(np.gradient(angles))
     weight /= weight.sum()
