@@ -47,6 +47,7 @@ from p3vae.models.landcover_types import (
 from p3vae.models.landcover_validation import Validation, validate
 from p3vae.models.metrics import average_f1
 from p3vae.models.networks import SpectralClassifier
+from p3vae.models.semi_supervised import SemiSupervisedVAE
 from p3vae.models.training import Losses, Optimisation, train
 from p3vae.models.unlabelled import adopted, unknown_share
 from p3vae.physics.illumination import SpectralIrradiance
@@ -112,8 +113,15 @@ def _require_sense(settings: TrainingSettings) -> None:
             "only the default p3vae can be trained without physics; "
             "the published one without physics is the model guided-vae"
         )
-    if settings.sky_offset != SKY_OFFSET and brain_type(settings) is not PublishedP3VAE:
+    kind = brain_type(settings)
+    if settings.sky_offset != SKY_OFFSET and kind is not PublishedP3VAE:
         raise TrainingError("only the published p3vae (preset paper) has a sky offset")
+    if not settings.adoption and kind is not ExactBrain:
+        raise TrainingError(
+            "only the default p3vae adopts spectra of unlabelled pixels; leave that option out"
+        )
+    if not settings.stop_gradient and not issubclass(kind, ExactBrain | SemiSupervisedVAE):
+        raise TrainingError(f"{settings.model} has no stop-gradient; leave that option out")
 
 
 def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes import geotiff
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Product, SceneOptions, as_slice, reading
-from p3vae.cli.scenes.metadata import acquisition, flags, meaning, nm_per_unit, numbers
+from p3vae.cli.scenes.metadata import acquisition, flags, ignored_value, meaning, nm_per_unit, numbers
 from p3vae.cli.scenes.rasters import calibration, grid_of, open_raster, to_physical
 from p3vae.cli.tiling import Window
 
@@ -116,8 +116,7 @@ def _product(data: Path, fields: Fields, options: SceneOptions) -> Product:
     gains = _per_band(fields, "data_gain_values", count, 1.0)
     offsets = _per_band(fields, "data_offset_values", count, 0.0)
     gain, offset, quantity, guessed = calibration(meaning(fields), options, gains, offsets)
-    stated = fields.get("data_ignore_value")
-    missing = options.nodata if options.nodata is not None else (float(stated) if stated else None)
+    missing = ignored_value(fields) if options.nodata is None else options.nodata
     reader = EnviCube(data, fields, gain, offset, missing)
     wavelength, fwhm = _wavelengths(fields)
     listed = flags(fields.get("bbl", ""))

@@ -14,7 +14,15 @@ import rasterio
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import FloatArray, Product, SceneOptions
-from p3vae.cli.scenes.metadata import acquisition, flags, meaning, nm_per_unit, numbers, wavelength_in_words
+from p3vae.cli.scenes.metadata import (
+    acquisition,
+    flags,
+    ignored_value,
+    meaning,
+    nm_per_unit,
+    numbers,
+    wavelength_in_words,
+)
 from p3vae.cli.scenes.rasters import RasterCube, calibration, grid_of, open_raster
 
 Fields = dict[str, str]
@@ -38,8 +46,8 @@ def _product(path: Path, source: rasterio.DatasetReader, options: SceneOptions) 
     gain, offset, quantity, guessed = calibration(
         meaning(fields, source.units[0] or ""), options, np.array(source.scales), np.array(source.offsets)
     )
-    stated = fields.get("data_ignore_value")
-    missing = source.nodata if stated is None else float(stated)
+    stated = ignored_value(fields)
+    missing = source.nodata if stated is None else stated
     missing = missing if options.nodata is None else options.nodata
     return Product(
         path=path,

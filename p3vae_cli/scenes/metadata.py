@@ -35,6 +35,14 @@ def numbers(text: str) -> FloatArray:
     return np.array([float(item) for item in re.split(r"[,\s]+", text.strip(" {}\n\t")) if item])
 
 
+def ignored_value(fields: Mapping[str, str]) -> float | None:
+    """The nodata that a header states, also as a list in which every band has the same; None without one."""
+    stated = numbers(fields.get("data_ignore_value", ""))
+    if len(set(stated.tolist())) > 1:
+        raise ValueError("data ignore value differs between bands")
+    return float(stated[0]) if len(stated) else None
+
+
 def nm_per_unit(unit: str | None, values: FloatArray) -> float:
     """Factor to nm; a missing unit is told by the size of the values (below 100 means µm)."""
     words = (unit or "").strip().lower()

@@ -77,10 +77,18 @@ def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_pat
     np.testing.assert_allclose(maps[0], maps[1], atol=1e-4)
 
 
-def test_physics_can_only_be_left_out_of_our_own_model(scene, tmp_path):
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--no-physics", "without physics"),
+        ("--no-adoption", "only the default p3vae adopts"),
+        ("--no-stop-gradient", "cnn has no stop-gradient"),
+    ],
+)
+def test_what_a_model_does_not_have_cannot_be_left_out(scene, tmp_path, option, told):
     message = fail(
         1, "train", scene, "--labels", scene.with_name("town_labels.gpkg"), "-o", tmp_path / "m.p3vae",
-        "--model", "cnn", "--no-physics",
+        "--model", "cnn", option,
     )  # fmt: skip
-    assert "without physics" in message
+    assert told in message
     assert not list(tmp_path.iterdir())

@@ -230,6 +230,18 @@ def test_envi_interleaves_and_byte_orders(tmp_path, interleave, big_endian):
         assert scene.acquisition.sun_azimuth_deg == pytest.approx(120.25)
 
 
+def test_envi_nodata_may_be_a_list(tmp_path):
+    counts = np.round(REFLECTANCE * 1e4).astype(np.int16)
+    counts[4, 1] = -9999
+    scaled = ENVI_FIELDS | {"reflectance scale factor": "10000"}
+    for stated in ("{-9999}", "{-9999, -9999, -9999, -9999, -9999, -9999}"):
+        path = fixtures.envi(tmp_path / "a.img", counts, "bil", scaled | {"data ignore value": stated})
+        assert np.isnan(opened(path)[1][4, 1]).all()
+    path = fixtures.envi(tmp_path / "b.img", counts, "bil", scaled | {"data ignore value": "{-9999, 0}"})
+    with pytest.raises(SceneError, match="data ignore value differs between bands"):
+        opened(path)
+
+
 def test_envi_radiance_in_words_and_rotated_grid(tmp_path):
     rotated = "{UTM, 1, 1, 500000, 4600000, 4, 4, 33, North, WGS-84, units=Meters, rotation=30}"
     fields = ENVI_FIELDS | {
