@@ -8,12 +8,14 @@ from torch import Tensor, nn
 from p3vae.models.landcover_brain import Frame
 from p3vae.models.landcover_published import PublishedP3VAE, mixed
 from p3vae.models.networks import LatentSpectra, dense, frozen_call
+from p3vae.models.semi_supervised import Objective
 
 
 class GuidedVAE(PublishedP3VAE):
     """x = NN(Σ_k v_k ρ_k(y), z). Nothing ties z to the light but its prior, so no irradiance is told."""
 
     gives_irradiance = False
+    objective = Objective()
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame)
