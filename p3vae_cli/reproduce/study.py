@@ -13,7 +13,7 @@ from typing import Any
 
 from p3vae.cli.console import StepProgress, note, stderr
 from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
-from p3vae.cli.pipeline import interrupt_on_signals
+from p3vae.cli.pipeline import hold_signals, interrupt_on_signals
 from p3vae.cli.products.staging import writing
 from p3vae.cli.reproduce import report
 from p3vae.cli.reproduce.tables import NAMES, Table, table
@@ -163,8 +163,10 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
         initializer=signal.signal,
         initargs=(signal.SIGINT, signal.SIG_IGN),
     )
-    waiting: dict[Future[Outcome | Exception], Work] = {pool.submit(_tried, work): work for work in works}
+    waiting: dict[Future[Outcome | Exception], Work] = {}
     try:
+        with hold_signals():  # a process that is half started could not be stopped
+            waiting = {pool.submit(_tried, work): work for work in works}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), _result(future)

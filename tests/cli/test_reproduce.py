@@ -188,11 +188,15 @@ def children(process: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_a_stopped_call_leaves_no_run_going_on(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("processes", [2, 3], ids=["starting", "running"])
+def test_a_stopped_call_leaves_no_run_going_on(
+    tmp_path: Path, number: signal.Signals, processes: int
+) -> None:
+    """At any moment: runs that live on would keep the pipes open, and the call waiting."""
     program = Path(sys.executable).with_name("p3vae")
     command = [program, "reproduce", "pendulum", "-j", "2", "-o", tmp_path, "--model", "p3vae"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while len(started := children(process.pid)) < 3:  # two runs, and Python's tracker of resources
+        while len(started := children(process.pid)) < processes:  # Python's tracker of resources, and runs
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
