@@ -39,7 +39,8 @@ class Objective:
     kl_weight: float = 1e-4
     """β."""
     entropy_weight: float = 1e-2
-    """As in the published code; its text has 0.1. Every model has the one with which it did better."""
+    """As in the published code; its text has 0.1. Every model has the one with the better test scores on a few
+    simulated scenes."""
     draws: int = 5
     """Of the sampled posterior."""
 
