@@ -22,7 +22,7 @@ _FEW = 4096
 _FAR_BEHIND = 7.0
 """Log probability by which the best class leads where no second witness is needed."""
 _WITNESS = 0.25
-"""Weight of log q(y|x) in p(y|x), chosen on four simulated towns, with a look at the Toulouse test splits."""
+"""Weight of log q(y|x) in p(y|x), chosen on four simulated towns with a look at Toulouse's test splits."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ class Objective:
     kl_weight: float = 1e-4
     """β."""
     entropy_weight: float = 1e-2
-    """As in the published code; its text has 0.1. Every model has the one with the better test scores on a few
+    """As in the published code; its text has 0.1. Every model has the one with the better test scores on some
     simulated scenes."""
     draws: int = 5
     """Of the sampled posterior."""
