@@ -10,8 +10,8 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 STRANGE = 3.0
-"""Misfit, in that of a spectrum that just counts as unknown, of one that is unlike anything labelled; less
-may still be a known material in light that the physics leaves out."""
+"""Misfit, in that of a spectrum that just counts as unknown, from which on its light is not that of any known
+material either; less may still be one in light that the physics leaves out."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Library:
     surroundings: FloatArray
     """Mean reflectance of the scene, (bands,): the colour of light sent by neighbours."""
     scatter: FloatArray | None = None
-    """Covariance of pixels about their class's spectrum, both divided by the root of their norm
-    [reflectance], (bands, bands); None where white noise and the tolerances say all."""
+    """Covariance of ground about its class's spectrum, both divided by the root of their norm [reflectance],
+    in the light that makes reflectance, (bands, bands); None where white noise and the tolerances say all."""
 
 
 def smooth_basis(wavelength: FloatArray, terms: int = 4) -> FloatArray:

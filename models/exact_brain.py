@@ -15,7 +15,7 @@ from p3vae.models.decoder_parts import STRANGE, Library, NoiseModel
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import PosteriorSolver, padded
+from p3vae.models.posterior import PixelPosterior, PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
@@ -36,7 +36,7 @@ class ExactBrain:
     classifier: SpectralClassifier
     wavelength_nm: npt.NDArray[np.float64]
     spare: tuple[Library, NoiseModel] | None = None
-    """Tells the class of strange spectra by the scatter of labelled pixels, if given."""
+    """Tells the class of unknown spectra by the scatter of labelled pixels, if given."""
     physics: bool = True
     device: str = "cpu"
     methods: tuple[Method, ...] = ("posterior", "classifier")
@@ -47,31 +47,48 @@ class ExactBrain:
     def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
-        Where a posterior of a few spectra hesitates between classes, the classifier is a second witness: they
-        err on different pixels. It is not heard of classes that the posterior left out. Strange spectra are
-        unlike all that taught either: by both methods scatter tells them, if given.
+        They err on different pixels, so that the posterior asks for a second opinion where it hesitates or
+        fits badly. Between close classes that it has not left out, the classifier tips the balance. By the
+        share of the residual that noise does not explain, the decoder may be wrong altogether: by that share
+        the second opinion counts instead. It is the classifier's; but what counts as unknown is unlike all
+        that taught it, and is told by scatter, if given, by the method of the classifier too.
         """
         found = self.solver(irradiance).solve(spectra)
-        logits = found.log_evidence if method == "posterior" else self._classified(spectra)
-        if method == "posterior" and self.library.scatter is None:
-            behind = logits.amax(1, keepdim=True) - logits
-            doubtful = ((behind < _FAR_BEHIND).sum(1) > 1).nonzero().squeeze(1)
-            if len(doubtful):
-                logits[doubtful] += _WITNESS * self._classified(spectra[doubtful]).log_softmax(1)
-        strange = (found.misfit > STRANGE * self.unknown_misfit).nonzero().squeeze(1)
-        if self.spare is not None and len(strange):
-            likelier = self._solver(*self.spare, irradiance).solve(spectra[strange])
-            for values, better in zip((logits, *found[1:4]), likelier[:4], strict=True):
-                values[strange] = better
+        logits, rows = found.log_evidence, self._doubtful(found, method)
+        if len(rows):
+            opinion = self._classified(spectra, rows).log_softmax(1)
+            own = (logits[rows] + _WITNESS * opinion).log_softmax(1)
+            misfit = found.misfit[rows]
+            unknown = (misfit > self.unknown_misfit).nonzero().squeeze(1)
+            if self.spare is not None and len(unknown):
+                beyond = rows[unknown]
+                scattered = self._solver(*self.spare, irradiance).solve(spectra[beyond])
+                opinion[unknown] = scattered.log_evidence.log_softmax(1)
+                strange = misfit[unknown] > STRANGE * self.unknown_misfit
+                for values, better in zip(found[1:4], scattered[1:4], strict=True):
+                    values[beyond[strange]] = better[strange]
+            explained = 1 / misfit.clamp(min=1) if method == "posterior" else torch.zeros_like(misfit)
+            shares = torch.stack([explained, 1 - explained]).log()[..., None]
+            logits[rows] = torch.logaddexp(own + shares[0], opinion + shares[1])
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
-    def _classified(self, spectra: Tensor) -> Tensor:
+    def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
+        """Which pixels need more than the posterior, (some,)."""
+        evidence = found.log_evidence
+        if method == "classifier":
+            return torch.arange(len(evidence), device=evidence.device)
+        if self.library.scatter is not None:
+            return torch.arange(0, device=evidence.device)
+        hesitates = (evidence.amax(1, keepdim=True) - evidence < _FAR_BEHIND).sum(1) > 1
+        return (hesitates | (found.misfit > min(1.0, self.unknown_misfit))).nonzero().squeeze(1)
+
+    def _classified(self, spectra: Tensor, rows: Tensor) -> Tensor:
         """Logits of the classifier, a few pixels at a time: its features are copies of the spectra.
 
         In whole lanes and one layout, for the same reason as in `padded`.
         """
-        parts = torch.split(torch.arange(len(spectra), device=spectra.device), _FEW)
-        return torch.cat([self.classifier(spectra[padded(rows)].contiguous())[: len(rows)] for rows in parts])
+        parts = torch.split(rows, _FEW)
+        return torch.cat([self.classifier(spectra[padded(some)].contiguous())[: len(some)] for some in parts])
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the mixing of the posterior's likeliest class, (pixels, 2 + most spectra of a class)."""

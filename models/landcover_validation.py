@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.stats import median_abs_deviation
 
-from p3vae.models.decoder_parts import STRANGE, Library, NoiseModel
+from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.landcover_fit import fit_library, fit_scattered_library
 from p3vae.models.landcover_light import Optics, relit_copies, sensor_noise
 from p3vae.models.landcover_outcome import BoolArray, FloatArray, IntArray, Kept, Outcome
@@ -59,7 +59,8 @@ class Validation:
     adopting: bool = False
     """True when spectra adopted from unlabelled pixels did no harm."""
     spare_noise: NoiseModel | None = None
-    """Of one spectrum per class and their scatter, if that tells what is unlike every class; None else."""
+    """Of one spectrum per class and their scatter, which tell what is unlike every class; None where they
+    tell everything."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
     libraries: tuple[Library, ...] = ()
@@ -73,8 +74,8 @@ def validate(
 
     First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
     residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it;
-    and then, by all the pixels, as it is those of new materials that may gain, whether classes adopt spectra
-    and whether scatter tells what is unlike all of them.
+    and then, by all the pixels, as it is those of new materials that may gain, whether classes adopt spectra.
+    Scatter still tells what is unlike all of them.
     """
     libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
     thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
@@ -89,30 +90,19 @@ def validate(
     flags = [_is_familiar(*kept[:3], base, optics) for kept in pure]
     familiar = np.concatenate([np.tile(flag, 1 + _RELIT_COPIES) for flag in flags])
 
-    def trial(pixels: list[Kept], noise: NoiseModel) -> _Trial:
-        outcome = Outcome.of(pixels, noise, optics)
-        return _Trial(noise, outcome, outcome.where(familiar).score(classes))
-
-    def forgiving(pixels: list[Kept]) -> _Trial:
-        tried = [trial(pixels, replace(base, **tolerance)) for tolerance in _TOLERANCES]
-        enough = max(entry.score for entry in tried) - _PRICE_OF_FORGIVING
-        return next(entry for entry in tried[::-1] if entry.score >= enough)
-
+    exam = _Exam(classes, optics, familiar)
     scattered = [fit_scattered_library(train, classes, optics) for train, _ in folds]
-    loose = trial(
+    loose = exam.trial(
         _seen_by(scattered, pure),
         NoiseModel(_LOWEST_FLOOR, relative=0.0, smooth=0.0, level=base.level),
     )
-    is_scattered = loose.score > forgiving(pure).score + _WORTH_OF_SCATTER
+    is_scattered = loose.score > exam.forgiving(pure, base).score + _WORTH_OF_SCATTER
     if is_scattered:
         best, noise = loose, np.full(len(optics.wavelength), loose.noise.floor)
     else:
         noise = sensor_noise(residuals, optics)
         real = _relit(libraries, aside, optics, settings.seed, noise)
-        mild = forgiving(real)
-        loud = [trial(real, replace(mild.noise, floor=mild.noise.floor * factor)) for factor in _LOUDER]
-        enough = max(entry.score for entry in (mild, *loud)) - _WORTH_OF_LOUDNESS
-        best = next(entry for entry in (mild, *loud) if entry.score >= enough)
+        best = exam.loud_enough(real, exam.forgiving(real, base))
     judged, largest = best.settled(familiar)
     adopting = settings.adoption and not is_scattered
     if adopting:
@@ -120,7 +110,7 @@ def validate(
             adopted(library, train, judged, largest, optics, settings)
             for library, (train, _) in zip(libraries, folds, strict=True)
         ]
-        more = trial(_seen_by(grown, real), best.noise)
+        more = exam.trial(_seen_by(grown, real), best.noise)
         surprise, before = (entry.outcome.surprise(judged.temperature) for entry in (more, best))
         adopting = surprise <= before + _PRICE_OF_ADOPTION
         if adopting:
@@ -128,10 +118,9 @@ def validate(
             judged, largest = best.settled(familiar)
     outcome, spare_noise = best.outcome, None
     if not is_scattered:
-        spare = trial(_seen_by(scattered, real), loose.noise).outcome
-        both = outcome.rescued(spare, STRANGE * largest)
-        if both.score(classes) >= outcome.score(classes) - _PRICE_OF_FORGIVING:
-            outcome, spare_noise = both, replace(loose.noise, temperature=spare.temperature())
+        spare = Outcome.of(_seen_by(scattered, real), loose.noise, optics)
+        outcome = outcome.rescued(spare, largest)
+        spare_noise = replace(loose.noise, temperature=spare.temperature())
     return Validation(
         truth=outcome.truth[outcome.plain],
         predicted=outcome.evidence[outcome.plain].argmax(1),
@@ -180,6 +169,32 @@ class _Trial(NamedTuple):
         known = self.outcome.where(familiar)
         largest = float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN
         return replace(self.noise, temperature=known.temperature()), largest
+
+
+@dataclass(frozen=True, eq=False)
+class _Exam:
+    """Tries noise models; scores are of the pixels whose material is familiar."""
+
+    classes: int
+    optics: Optics
+    familiar: BoolArray
+
+    def trial(self, pixels: list[Kept], noise: NoiseModel) -> _Trial:
+        outcome = Outcome.of(pixels, noise, self.optics)
+        return _Trial(noise, outcome, outcome.where(self.familiar).score(self.classes))
+
+    def forgiving(self, pixels: list[Kept], base: NoiseModel) -> _Trial:
+        """The most forgiving of those that tell classes well enough."""
+        tried = [self.trial(pixels, replace(base, **tolerance)) for tolerance in _TOLERANCES]
+        enough = max(entry.score for entry in tried) - _PRICE_OF_FORGIVING
+        return next(entry for entry in tried[::-1] if entry.score >= enough)
+
+    def loud_enough(self, pixels: list[Kept], mild: _Trial) -> _Trial:
+        """The quietest of those that tell classes well enough."""
+        floors = [mild.noise.floor * factor for factor in _LOUDER]
+        tried = [mild, *(self.trial(pixels, replace(mild.noise, floor=floor)) for floor in floors)]
+        enough = max(entry.score for entry in tried) - _WORTH_OF_LOUDNESS
+        return next(entry for entry in tried if entry.score >= enough)
 
 
 def _is_familiar(

@@ -6,11 +6,12 @@ For a class with latent reflectance spectra ρ_k the decoder is linear once the 
 
 θ is integrated by quadrature (`light_grid`), narrow peaks by Laplace's method (`light_peak`), u is solved
 exactly: the non-negative optimum lies on one of the faces of the orthant, and each face has a closed form.
-The residual is Gaussian: white, or scattered as learned, plus a part that is smooth along the spectrum and
-proportional to the signal or to its skylit part, plus light reflected by the surroundings. Those parts are
-a few extra columns with a Gaussian prior, so their integral is closed too (`posterior_tables`). Spectra are
-projected once on the few columns of each class and the number of bands plays no further part. Classes whose
-columns leave too much unexplained are never solved.
+The residual is Gaussian: white, plus a part that is smooth along the spectrum and proportional to the signal
+or to its skylit part, plus light reflected by the surroundings. Those parts are a few extra columns with a
+Gaussian prior, so their integral is closed too (`posterior_tables`). Spectra are projected once on the few
+columns of each class and the number of bands plays no further part. Classes whose columns leave too much
+unexplained are never solved. Where the ground scatters as learned, the residual has full rank and the colour
+of the light: that takes all bands at every θ.
 """
 
 from __future__ import annotations
@@ -61,10 +62,11 @@ class PixelPosterior(NamedTuple):
 class _Pixels(NamedTuple):
     """Spectra as the tables of their level want them."""
 
-    projected: Tensor
-    """Whitened coordinates at unit norm on the columns of all classes, (columns, pixels)."""
+    projected: tuple[Tensor, ...]
+    """Per class, whitened coordinates at unit norm on its columns, (columns, pixels); the unit-norm spectrum
+    itself, (bands, pixels), where the ground scatters."""
     energy: Tensor
-    """Whitened square at unit norm, (pixels,)."""
+    """Whitened square at unit norm, (pixels,); at every node, (nodes, pixels), where the ground scatters."""
     norm: Tensor
     level: Tensor
     """Index of the nearest tabulated brightness, (pixels,)."""
@@ -147,7 +149,7 @@ class PosteriorSolver:
         level = place.round().clamp(0, len(_LEVELS) - 1).long()
         used = [k for k, count in enumerate(torch.bincount(level).tolist()) if count]
         if self.library.scatter is not None:
-            return self._whitened(spectra, norm, level, used)
+            return self._scattered(spectra, norm, level, used)
         precision = norm.new_zeros(len(_LEVELS))
         precision[used] = norm.new_tensor([self._level(k).precision for k in used])
         precision = precision[level]
@@ -157,29 +159,31 @@ class PosteriorSolver:
         if whole < len(spectra):
             rest = padded(torch.arange(whole, len(spectra), device=self._device))
             projected[:, whole:] = (basis @ spectra[rest].T)[:, : len(spectra) - whole]
-        return _Pixels(projected.mul_(precision.sqrt() / norm), precision, norm, level)
+        projected *= precision.sqrt() / norm
+        return _Pixels(torch.split(projected, self._tables.widths), precision, norm, level)
 
-    def _whitened(self, spectra: Tensor, norm: Tensor, level: Tensor, used: list[int]) -> _Pixels:
-        """The same where scatter was learned, which takes another basis at every brightness."""
-        projected, energy = norm.new_empty((len(self._tables.basis), len(norm))), torch.empty_like(norm)
+    def _scattered(self, spectra: Tensor, norm: Tensor, level: Tensor, used: list[int]) -> _Pixels:
+        """The same where the ground scatters, which takes other coordinates in every light."""
+        unit, energy = (spectra / norm[:, None]).T.contiguous(), norm.new_empty((NODES, len(norm)))
         for k in used:
             rows = (level == k).nonzero().squeeze(1)
-            lanes, tables = padded(rows), self._level(k)
-            assert tables.whitening is not None
-            unit = spectra[lanes].div_(norm[lanes, None]).T
-            projected[:, rows] = (tables.projection @ unit)[:, : len(rows)]
-            energy[rows] = (tables.whitening @ unit).square().sum(0)[: len(rows)]
-        return _Pixels(projected, energy, norm, level)
+            seen, whitening = unit[:, padded(rows)], self._level(k).whitening
+            assert whitening is not None
+            for node, white in zip(energy, whitening, strict=True):
+                node[rows] = (white @ seen).square().sum(0)[: len(rows)]
+        return _Pixels((unit,) * self.classes, energy, norm, level)
 
     def _ceiling(self, pixels: _Pixels) -> Tensor:
         """No class can have a higher log likelihood than this, (classes, pixels)."""
-        ceiling = pixels.norm.new_empty((self.classes, len(pixels.norm)))
+        ceiling = pixels.norm.new_full((self.classes, len(pixels.norm)), torch.inf)
+        if self.library.scatter is not None:
+            return ceiling  # a bound would cost more than the solution
         groups = torch.split(pixels.level.argsort(), torch.bincount(pixels.level).tolist())
         for k, rows in enumerate(groups):
             if not len(rows):
                 continue
             lanes = padded(rows)
-            views = torch.split(pixels.projected[:, lanes], self._tables.widths)
+            views = [view[:, lanes] for view in pixels.projected]
             best = [
                 table.best_case + 0.5 * (view if table.bound is None else table.bound @ view).square().sum(0)
                 for table, view in zip(self._level(k).classes, views, strict=True)
@@ -193,7 +197,6 @@ class PosteriorSolver:
         Light is as uncertain as the temperature has it, evidence is not divided by it yet.
         """
         code = pixels.level[rows] * self.classes + classes
-        views = torch.split(pixels.projected, self._tables.widths)
         peaks, sums, broad, place, done = [], [], [], [], 0
         groups = torch.split(code.argsort(), [n for n in torch.bincount(code).tolist() if n])
         for group in itertools.chain.from_iterable(torch.split(group, _AT_ONCE) for group in groups):
@@ -201,7 +204,10 @@ class PosteriorSolver:
             lanes = padded(group)
             mine = rows[lanes]
             peak, blunt, total = self._solve_class(
-                views[k][:, mine], pixels.energy[mine], pixels.norm[mine], self._level(level).classes[k]
+                pixels.projected[k][:, mine],
+                pixels.energy[..., mine],
+                pixels.norm[mine],
+                self._level(level).classes[k],
             )
             peaks.append(peak)
             sums.append(total)

@@ -20,7 +20,8 @@ class ClassTables(NamedTuple):
     """One class at one brightness."""
 
     maps: Tensor
-    """(rows, columns), rows ordered (…, node): from the projected spectrum to coordinates that deviations
+    """(rows, columns), rows ordered (…, node): from the projected spectrum, or from the whole one if the
+    ground scatters, to coordinates that deviations
     take away, then Φᵀ Σ⁻¹ x, then the coefficients of all faces."""
     nuisances: int
     """How many coordinates deviations take away."""
@@ -46,12 +47,10 @@ class ClassTables(NamedTuple):
 class LevelTables(NamedTuple):
     """All classes at one brightness."""
 
-    projection: Tensor
-    """(columns of all classes, bands): from the unit-norm spectrum to whitened coordinates."""
-    whitening: Tensor | None
-    """(bands, bands): makes the residual of a unit-norm spectrum white; None where a factor does."""
     precision: float
-    """Square of that factor, where one does."""
+    """Inverse variance of the white part of the residual of a unit-norm spectrum."""
+    whitening: Tensor | None
+    """(nodes, bands, bands): makes that residual white where the ground scatters; None where it is white."""
     classes: tuple[ClassTables, ...]
 
 
@@ -69,12 +68,11 @@ class TableBuilder:
         """`light` is a and b, (2, bands)."""
         self._library, self._noise, self._light, self._device = library, noise, light, device
         self._smooth = smooth_basis(wavelength)
-        self._scatter = None if library.scatter is None else np.linalg.eigh(library.scatter)
         self.grid = LightGrid.about(light * np.concatenate(library.spectra).mean(0))
-        self._columns = [self._raw_columns(spectra) for spectra in library.spectra]
-        self._bases = [np.linalg.qr(columns)[0] for columns in self._columns]
+        self._scatter = None if library.scatter is None else self._seen_scatter(library.scatter)
+        self._bases = [np.linalg.qr(self._raw_columns(spectra))[0] for spectra in library.spectra]
         self.basis = self.tensor(np.concatenate([basis.T for basis in self._bases]))
-        """(columns of all classes, bands): projection at any brightness but for a factor, if one whitens."""
+        """(columns of all classes, bands): projection at any brightness but for a factor, without scatter."""
         self.widths = [basis.shape[1] for basis in self._bases]
 
     def tensor(self, values: FloatArray) -> Tensor:
@@ -85,22 +83,32 @@ class TableBuilder:
         """Tables for spectra of about this norm."""
         bands = self._light.shape[1]
         white = (self._noise.floor / norm) ** 2 + self._noise.relative**2 / bands
-        if self._scatter is None:
-            whitening, log_det = None, bands * np.log(white)
-            projections = [basis.T / np.sqrt(white) for basis in self._bases]
-        else:
-            variance = white + np.maximum(self._scatter[0], 0) / norm
-            whitening, log_det = (self._scatter[1] / np.sqrt(variance)).T, np.log(variance).sum()
-            projections = [np.linalg.qr(whitening @ columns)[0].T @ whitening for columns in self._columns]
+        log_det: FloatArray | float = bands * np.log(white)
+        projections, whitening = [basis.T / np.sqrt(white) for basis in self._bases], None
+        if self._scatter is not None:
+            variance = white + self._scatter[0] / norm
+            log_det = np.log(variance).sum(1)
+            whitening = (self._scatter[1] / np.sqrt(variance)[:, None]).mT
+            projections = [whitening] * len(self._bases)
         return LevelTables(
-            self.tensor(np.concatenate(projections)),
-            None if whitening is None else self.tensor(whitening),
             float(1.0 / white),
+            None if whitening is None else self.tensor(whitening),
             tuple(
-                self._class(spectra, projection, norm, float(log_det))
+                self._class(spectra, projection, norm, log_det)
                 for spectra, projection in zip(self._library.spectra, projections, strict=True)
             ),
         )
+
+    def _seen_scatter(self, scatter: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Variances (nodes, bands) and directions (nodes, bands, bands) of scatter of the ground.
+
+        Ground differs, light does not: what is seen of a difference has the colour of the light.
+        """
+        angles = self.grid.nodes[:, None]
+        light = np.cos(angles) * self._light[0] + np.sin(angles) * self._light[1]
+        colour = light / np.sqrt(np.square(light).mean(1, keepdims=True))
+        variance, axes = np.linalg.eigh(colour[:, :, None] * scatter * colour[:, None])
+        return np.maximum(variance, 0), axes
 
     def _raw_columns(self, spectra: FloatArray) -> FloatArray:
         """Everything a spectrum of the class can be made of at any θ, (bands, columns)."""
@@ -118,9 +126,11 @@ class TableBuilder:
         """Deviations of the unit-norm spectrum, of unit prior variance, (nodes, columns, nuisances).
 
         And columns of unit prior variance that allow for at least as much at any θ, (columns, more).
+        `projection` is as in `_class`.
         """
         mean, noise = spectra.mean(0), self._noise
-        parts, bounds = [np.zeros((len(self.grid.nodes), len(projection), 0))], [projection[:, :0]]
+        shape = (len(self.grid.nodes), projection.shape[-2])
+        parts, bounds = [np.zeros((*shape, 0))], [projection[..., :0]]
         cos, sin = np.cos(self.grid.nodes)[:, None], np.sin(self.grid.nodes)[:, None]
         if noise.smooth or noise.sky:
             seen = np.linalg.norm((cos * self._light[0] + sin * self._light[1]) * mean, axis=1)[:, None]
@@ -134,11 +144,17 @@ class TableBuilder:
             bounds += [np.sqrt(2) * shares[0].max() * sun, np.sqrt(2) * shares[1].max() * sky]
         if noise.reflected:
             sent = projection @ (mean * self._library.surroundings) * (noise.reflected / norm)
-            parts.append(np.broadcast_to(sent[:, None], (len(cos), len(sent), 1)))
-            bounds.append(sent[:, None])
-        return np.concatenate(parts, axis=2), np.concatenate(bounds, axis=1)
+            parts.append(np.broadcast_to(sent, shape)[..., None])
+            bounds.append(sent[..., None])
+        return np.concatenate(parts, axis=2), np.concatenate(bounds, axis=-1)
 
-    def _class(self, spectra: FloatArray, projection: FloatArray, norm: float, log_det: float) -> ClassTables:
+    def _class(
+        self, spectra: FloatArray, projection: FloatArray, norm: float, log_det: FloatArray | float
+    ) -> ClassTables:
+        """Tables of one class from what makes a residual white, (columns, bands) or (nodes, bands, bands).
+
+        In the latter case they take the unit-norm spectrum itself.
+        """
         grid, size = self.grid, len(spectra)
         cos, sin = np.cos(grid.nodes)[:, None, None], np.sin(grid.nodes)[:, None, None]
         sun, sky = (projection @ (light * spectra).T for light in self._light)
@@ -150,17 +166,19 @@ class TableBuilder:
         gram += 1e-9 * np.eye(size) * np.trace(gram, axis1=1, axis2=2)[:, None, None] / size
         faces = [face for count in range(1, size + 1) for face in itertools.combinations(range(size), count)]
         inverses = [np.linalg.inv(gram[:, np.array(face)[:, None], face]) for face in faces]
-        maps = [
+        rows = [
             np.linalg.solve(np.linalg.cholesky(inner), odd.mT),
             moments,
             *(inverse @ moments[:, face] for face, inverse in zip(faces, inverses, strict=True)),
         ]
-        # Between nodes light and fit follow the strength of the signal, which is known there.
-        mean = np.stack([sun.mean(1), sky.mean(1)])
-        at_nodes, at_fine = (_strength(mean, angles) for angles in (grid.nodes, grid.fine))
+        maps = np.concatenate(rows, axis=1)
+        maps = maps @ projection if projection.ndim == 3 else maps
+        # Between nodes light and fit follow the strength of the signal.
+        at_nodes = np.square(lit.mean(2)).sum(1)
+        at_fine = _strength(sun, sky, grid.fine) if projection.ndim == 2 else grid.between(at_nodes)
         log_dets = log_det + np.linalg.slogdet(inner)[1]
         return ClassTables(
-            maps=self.tensor(np.concatenate(maps, axis=1).swapaxes(0, 1).reshape(-1, len(projection))),
+            maps=self.tensor(maps.swapaxes(0, 1).reshape(-1, maps.shape[2])),
             nuisances=odd.shape[2],
             size=size,
             faces=tuple(faces),
@@ -170,13 +188,14 @@ class TableBuilder:
             log_norm=self.tensor(-0.5 * grid.lines @ log_dets[:, None]),
             best_case=-0.5 * float(np.min(log_dets)),
             bound=self.tensor(_explaining(np.concatenate([sun, sky], axis=1), most_odd))
-            if most_odd.size
+            if most_odd.size and projection.ndim == 2
             else None,
         )
 
 
-def _strength(lit: FloatArray, angles: FloatArray) -> FloatArray:
-    """|cosθ·s + sinθ·d|² of whitened sunlit and skylit spectra (2, columns), (angles,)."""
+def _strength(sun: FloatArray, sky: FloatArray, angles: FloatArray) -> FloatArray:
+    """|cosθ·s + sinθ·d|² of the means of whitened sunlit and skylit spectra (columns, spectra), (angles,)."""
+    lit = np.stack([sun.mean(1), sky.mean(1)])
     gram = lit @ lit.T
     cos, sin = np.cos(angles), np.sin(angles)
     return np.asarray(cos**2 * gram[0, 0] + 2 * cos * sin * gram[0, 1] + sin**2 * gram[1, 1])

@@ -49,6 +49,26 @@ def test_the_classifier_tips_the_balance_of_classes_only_where_the_posterior_hes
         np.testing.assert_allclose(odds[told], 0.25 * ahead, atol=1e-4)
 
 
+def test_what_the_noise_does_not_explain_is_the_share_of_the_classifier(brain):
+    """A residual of three times the noise: by two thirds the decoder may be wrong altogether."""
+    rng = np.random.default_rng(1)
+    stripes = np.where(np.arange(len(WAVE)) % 2, 1.0, -1.0)
+    grass = lit(GRASS, 64, rng, flat=True)
+    odd = torch.from_numpy((grass * (1 + rng.uniform(0.0, 0.3, (64, 1)) * stripes)).astype(np.float32))
+    alone = brain.solver(LIGHT).solve(odd)
+    assert (alone.log_evidence.softmax(1)[:, 0] > 0.999).all()  # surely grass, if anything it knows
+    with torch.inference_mode():
+        both = brain.judge(odd, LIGHT, "posterior").logits.softmax(1).numpy()
+    misfit = alone.misfit.numpy()
+    assert misfit.min() < 1
+    assert misfit.max() > 3
+    unexplained = 1 - 1 / np.maximum(misfit, 1)
+    road = np.exp(4) / (np.exp(4) + np.exp(1) + 1)  # as the classifier has it
+    np.testing.assert_allclose(both[:, 2], unexplained * road, atol=2e-3)
+    assert (both.argmax(1)[misfit < 1.9] == 0).all()
+    assert (both.argmax(1)[misfit > 2.2] == 2).all()
+
+
 def test_a_learned_scatter_needs_no_witness(brain, deep_shadow):
     scattered = replace(brain, library=replace(brain.library, scatter=1e-4 * np.eye(len(WAVE))), _solvers={})
     alone = scattered.solver(LIGHT).solve(deep_shadow).log_evidence

@@ -52,32 +52,35 @@ def test_finds_class_and_light_of_spectra_it_can_make(library):
 
 
 def random_scatter() -> np.ndarray:
-    rough = 0.01 * np.random.default_rng(3).standard_normal((BANDS, BANDS))
+    rough = 0.03 * np.random.default_rng(3).standard_normal((BANDS, 3))
     return rough @ rough.T
 
 
 @pytest.mark.parametrize("scatter", [None, random_scatter()], ids=["white", "scattered"])
-def test_agrees_with_brute_force_on_a_dense_grid(library, scatter):
+@pytest.mark.parametrize("light", [(0.55, 0.7), (0.02, 0.8)], ids=["sun", "shadow"])
+def test_agrees_with_brute_force_on_a_dense_grid(library, scatter, light):
     """Profile over the mixing by NNLS on 2000 angles, priors as documented, integrated by summation."""
     floor, relative, level = 0.002, 0.05, 0.07
     library = replace(library, scatter=scatter)
     rng = np.random.default_rng(1)
-    x = seen(library, 1, 0.55, 0.7, [0.4, 0.0, 0.6]) * (1 + 0.05 * rng.standard_normal(BANDS))
+    x = seen(library, 1, *light, [0.4, 0.0, 0.6]) * (1 + 0.05 * rng.standard_normal(BANDS))
     # The noise is that of the nearest tabulated brightness.
     norms = np.geomspace(0.03, 30.0, 11)
     norm = norms[np.abs(np.log(norms / np.linalg.norm(x))).argmin()]
-    covariance = ((floor / norm) ** 2 + relative**2 / BANDS) * np.eye(BANDS)
-    covariance += 0.0 if scatter is None else scatter / norm
-    whiten = np.linalg.inv(np.linalg.cholesky(covariance)) / np.linalg.norm(x)
+    white = ((floor / norm) ** 2 + relative**2 / BANDS) * np.eye(BANDS)
     angles = np.radians(np.linspace(6.0, 90.0, 2001))
     mean, square, mass = 0.0, 0.0, np.zeros(3)
     for index, spectra in enumerate(library.spectra):
         for angle in angles:
-            lit = ((np.cos(angle) * DIRECT + np.sin(angle) * DIFFUSE) * spectra).T
-            u, residual = nnls(whiten @ lit, whiten @ x)
+            ratio = np.cos(angle) * DIRECT + np.sin(angle) * DIFFUSE
+            colour = ratio / np.sqrt(np.mean(ratio**2))
+            covariance = white if scatter is None else white + np.outer(colour, colour) * scatter / norm
+            whiten = np.linalg.inv(np.linalg.cholesky(covariance)) / np.linalg.norm(x)
+            u, residual = nnls(whiten @ (ratio * spectra).T, whiten @ x)
             z, w = u.sum() * np.cos(angle), u.sum() * np.sin(angle)
             prior = max(z - 1, 0) ** 2 / level**2 + (max(w - 1.05, 0) ** 2 + max(0.2 - w, 0) ** 2) / 0.1**2
-            density = np.exp(-0.5 * (residual**2 + prior) + np.log(u.sum()))
+            determinant = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(white)[1]
+            density = np.exp(-0.5 * (residual**2 + prior + determinant) + np.log(u.sum()))
             mass[index] += density
             mean += density * z
             square += density * z**2

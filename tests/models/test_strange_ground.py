@@ -1,8 +1,7 @@
 """Ground unlike any labelled pixel: told by the way in which labelled pixels differ among themselves."""
 
-from dataclasses import replace
-
 import numpy as np
+import torch
 
 from p3vae.models.landcover import (
     TrainingSet,
@@ -41,5 +40,5 @@ def test_dry_grass_is_grass_where_labelled_grass_is_more_or_less_green(tmp_path)
     parts = [model.predict(part, LIGHT).irradiance for part in np.split(strange, (1, 3, 40, 41))]
     np.testing.assert_array_equal(np.concatenate(parts), model.predict(strange, LIGHT).irradiance)
 
-    sharp = replace(model, brain=replace(model.brain, spare=None, _solvers={}))
-    assert (sharp.predict(strange, LIGHT).class_id == 2).mean() > 0.9
+    alone = model.brain.solver(LIGHT).solve(torch.from_numpy(strange))
+    assert (alone.log_evidence.argmax(1) == 1).float().mean() > 0.9  # a roof, if it must be something known
