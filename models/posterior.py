@@ -116,8 +116,14 @@ class PosteriorSolver:
 
         The best-bounded class of every pixel first, then all that may matter beside it, then those that
         matter beside the best of them, which may be hotter. Tens of thousands of pixels at once keep the
-        share of the interpreter small.
+        share of the interpreter small, but where the ground scatters, each takes all its bands along.
         """
+        if self.library.scatter is None:
+            return self._solve(spectra)
+        parts = [self._solve(part) for part in torch.split(spectra, _AT_ONCE)]
+        return PixelPosterior(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+    def _solve(self, spectra: Tensor) -> PixelPosterior:
         pixels = self._projected(spectra.to(self._device))
         ceiling, count = self._ceiling(pixels), len(pixels.norm)
         found = ceiling.new_zeros((5, self.classes, count + -count % _LANES))
