@@ -20,7 +20,8 @@ from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
 _FAR_BEHIND = 7.0
-"""Log probability by which the best class leads where no second witness is needed."""
+"""Log probability by which the best class leads where no second witness is needed, and by which classes are
+behind, at most, where one is heard."""
 _WITNESS = 0.25
 """Weight of log q(y|x) in p(y|x), chosen on four simulated towns with a look at Toulouse's test splits."""
 
@@ -48,16 +49,18 @@ class ExactBrain:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
         They err on different pixels, so that the posterior asks for a second opinion where it hesitates or
-        fits badly. Between close classes that it has not left out, the classifier tips the balance. By the
-        share of the residual that noise does not explain, the decoder may be wrong altogether: by that share
-        the second opinion counts instead. It is the classifier's; but what counts as unknown is unlike all
-        that taught it, and is told by scatter, if given, by the method of the classifier too.
+        fits badly. Between close classes, the classifier tips the balance. By the share of the residual that
+        noise does not explain, the decoder may be wrong altogether: its log probabilities and those of the
+        second opinion are averaged with these shares. The opinion is the classifier's; but what counts as
+        unknown is unlike all that taught it, and is told by scatter, if given, by the method of the
+        classifier too.
         """
         found = self.solver(irradiance).solve(spectra)
         logits, rows = found.log_evidence, self._doubtful(found, method)
         if len(rows):
             opinion = self._classified(spectra, rows).log_softmax(1)
-            own = (logits[rows] + _WITNESS * opinion).log_softmax(1)
+            behind = (logits[rows] - logits[rows].amax(1, keepdim=True)).clamp(min=-_FAR_BEHIND)
+            own = (behind + _WITNESS * opinion).log_softmax(1)
             misfit = found.misfit[rows]
             unknown = (misfit > self.unknown_misfit).nonzero().squeeze(1)
             if self.spare is not None and len(unknown):
@@ -68,8 +71,7 @@ class ExactBrain:
                 for values, better in zip(found[1:4], scattered[1:4], strict=True):
                     values[beyond[strange]] = better[strange]
             explained = 1 / misfit.clamp(min=1) if method == "posterior" else torch.zeros_like(misfit)
-            shares = torch.stack([explained, 1 - explained]).log()[..., None]
-            logits[rows] = torch.logaddexp(own + shares[0], opinion + shares[1])
+            logits[rows] = torch.lerp(opinion, own, explained[:, None])
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
     def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:

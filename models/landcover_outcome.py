@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import softmax
+from scipy.special import log_softmax
 
 from p3vae.models.decoder_parts import Library, NoiseModel
 from p3vae.models.landcover_light import Optics
@@ -64,17 +64,16 @@ class Outcome:
         return Outcome(self.truth[rows], self.evidence[rows], self.misfit[rows], self.plain[rows])
 
     def rescued(self, spare: Outcome, largest: float) -> Outcome:
-        """The same, but of what fits no better than `largest`, noise explains a share of the residual and
-        another outcome tells the rest."""
+        """The same, but of what fits no better than `largest`, another outcome tells by the share of the
+        residual that noise does not explain."""
         explained = 1 / np.maximum(self.misfit, 1.0)[:, None]
-        told = explained * self._probability() + (1 - explained) * spare._probability()
-        unknown = self.misfit[:, None] > largest
-        return replace(self, evidence=np.where(unknown, np.log(told), self.evidence))
+        both = explained * self._log_probability() + (1 - explained) * spare._log_probability()
+        return replace(self, evidence=np.where(self.misfit[:, None] > largest, both, self.evidence))
 
-    def _probability(self) -> FloatArray:
-        """p(y|x) at the temperature under which the true classes are likeliest, (pixels, classes)."""
-        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS)
-        return np.asarray(softmax(logits / self.temperature(), axis=1))
+    def _log_probability(self) -> FloatArray:
+        """log p(y|x) at the temperature under which the true classes are likeliest, (pixels, classes)."""
+        behind = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS)
+        return np.asarray(log_softmax(behind / self.temperature(), axis=1))
 
     def score(self, classes: int) -> float:
         """Average F1, in the light as it was and in other light alike."""
