@@ -183,23 +183,27 @@ def _write(sinks: Mapping[str, Sink], window: Window, maps: Mapping[str, Array])
 
 @contextmanager
 def stop_on_signals(
-    remedy: str = "no product is half-written; run it again",
+    remedy: str = "no product is half-written; run it again", *, once_checked: bool = False
 ) -> Iterator[Callable[[], None]]:
     """Make Ctrl-C and SIGTERM wait for a safe moment: the next call of the check that this yields.
 
     The check raises `InterruptedRunError` with `remedy`; it is called once more on leaving.
     An exception thrown out of a signal handler may strike anywhere, also inside the standard library's
-    own clean-up. A second signal does so all the same, for the impatient. Signals can only be caught
-    in the main thread; elsewhere the check never raises.
+    own clean-up. A second signal does so all the same, for the impatient; with `once_checked`, any signal
+    before the first check, where nothing can be lost. Signals can only be caught in the main thread;
+    elsewhere the check never raises.
     """
     received: list[int] = []
+    patient = not once_checked
 
     def receive(number: int, _frame: FrameType | None) -> None:
-        if received:
+        if received or not patient:
             raise KeyboardInterrupt
         received.append(number)
 
     def check() -> None:
+        nonlocal patient
+        patient = True
         if received:
             name = signal.Signals(received[0]).name
             raise InterruptedRunError(f"stopped by {name}", remedy=remedy)

@@ -68,7 +68,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     try:
         state = load_state(checkpoint) if request.resume and checkpoint.exists() else None
         with (
-            stop_on_signals("run it again with --resume") as check,
+            stop_on_signals("run it again with --resume", once_checked=True) as check,
             TrainingProgress(show=request.show_progress) as progress,
         ):
 

@@ -122,18 +122,27 @@ def test_an_unfinished_training_is_no_model(town, tmp_path):
     assert "training-state" in done.stdout
 
 
-def test_ctrl_c_stops_a_training_after_any_epoch(scene, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("struck", "said"),
+    [(2, "stopped by SIGINT (run it again with --resume)"), (1, "Aborted!")],
+    ids=["once an epoch is done", "at once before"],
+)
+def test_ctrl_c_stops_a_training(scene, tmp_path, monkeypatch, struck, said):
     """Also before there is a state to keep: the first epochs are of classifiers that only give a score."""
-    told = []
+    reached = []
 
     def trained(*_, on_epoch, **__):
-        for epoch in (1, 2):
-            told.append(epoch)
-            signal.raise_signal(signal.SIGINT)
-            on_epoch(EpochReport(epoch, 2, {}, 0.5))
+        for epoch in (1, 2, 3):
+            if epoch == struck:
+                signal.raise_signal(signal.SIGINT)
+            reached.append(epoch)
+            on_epoch(EpochReport(epoch, 3, {}, 0.5))
 
     monkeypatch.setattr("p3vae.cli.training_run.gather", lambda *_: (None,) * 4)
     monkeypatch.setattr("p3vae.models.landcover.train_land_cover", trained)
-    said = refusal(1, "train", scene, "--labels", scene, "-o", tmp_path / "m.p3vae")
-    assert "stopped by SIGINT (run it again with --resume)" in said
-    assert told == [1]
+    before = sorted(tmp_path.iterdir())
+    done = run("train", scene, "--labels", scene, "-o", tmp_path / "m.p3vae")
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert reached == [1, 2][: 2 * (struck - 1)]
+    assert sorted(tmp_path.iterdir()) == before
