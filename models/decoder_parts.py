@@ -13,6 +13,10 @@ STRANGE = 3.0
 """Misfit, in that of a spectrum that just counts as unknown, from which on its light is not that of any known
 material either; less may still be one in light that the physics leaves out."""
 
+HOPELESS = 7.0
+"""A class this far behind in log probability has less than a thousandth of it: it is left out, and nobody's
+word of it counts for more."""
+
 
 @dataclass(frozen=True)
 class NoiseModel:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.decoder_parts import STRANGE, Library, NoiseModel
+from p3vae.models.decoder_parts import HOPELESS, STRANGE, Library, NoiseModel
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
@@ -19,9 +19,6 @@ from p3vae.models.posterior import PixelPosterior, PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
-_FAR_BEHIND = 7.0
-"""Log probability by which the best class leads where no second witness is needed, and by which classes are
-behind, at most, where one is heard."""
 _WITNESS = 0.25
 """Weight of log q(y|x) in p(y|x), chosen on four simulated towns with a look at Toulouse's test splits."""
 
@@ -59,8 +56,7 @@ class ExactBrain:
         logits, rows = found.log_evidence, self._doubtful(found, method)
         if len(rows):
             opinion = self._classified(spectra, rows).log_softmax(1)
-            behind = (logits[rows] - logits[rows].amax(1, keepdim=True)).clamp(min=-_FAR_BEHIND)
-            own = (behind + _WITNESS * opinion).log_softmax(1)
+            own = _behind(logits[rows]) + _WITNESS * opinion
             misfit = found.misfit[rows]
             unknown = (misfit > self.unknown_misfit).nonzero().squeeze(1)
             if self.spare is not None and len(unknown):
@@ -71,7 +67,7 @@ class ExactBrain:
                 for values, better in zip(found[1:4], scattered[1:4], strict=True):
                     values[beyond[strange]] = better[strange]
             explained = 1 / misfit.clamp(min=1) if method == "posterior" else torch.zeros_like(misfit)
-            logits[rows] = torch.lerp(opinion, own, explained[:, None])
+            logits[rows] = torch.lerp(_behind(opinion), _behind(own), explained[:, None])
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
     def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
@@ -81,7 +77,7 @@ class ExactBrain:
             return torch.arange(len(evidence), device=evidence.device)
         if self.library.scatter is not None:
             return torch.arange(0, device=evidence.device)
-        hesitates = (evidence.amax(1, keepdim=True) - evidence < _FAR_BEHIND).sum(1) > 1
+        hesitates = (_behind(evidence) > -HOPELESS).sum(1) > 1
         return (hesitates | (found.misfit > min(1.0, self.unknown_misfit))).nonzero().squeeze(1)
 
     def _classified(self, spectra: Tensor, rows: Tensor) -> Tensor:
@@ -171,6 +167,11 @@ class ExactBrain:
             None if spare is None else (_library(part(tensors, "spare."), classes), NoiseModel(**spare)),
             frame.settings.physics,
         )
+
+
+def _behind(logits: Tensor) -> Tensor:
+    """How far classes are behind the best, no further than hopeless, (pixels, classes)."""
+    return (logits - logits.amax(1, keepdim=True)).clamp(min=-HOPELESS)
 
 
 def _library_tensors(prefix: str, library: Library) -> dict[str, Tensor]:

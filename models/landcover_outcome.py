@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import log_softmax
 
-from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.decoder_parts import HOPELESS, Library, NoiseModel
 from p3vae.models.landcover_light import Optics
 from p3vae.models.metrics import average_f1
 
@@ -20,7 +19,7 @@ IntArray = npt.NDArray[np.integer[Any]]
 BoolArray = npt.NDArray[np.bool_]
 
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 50.0)
-_HOPELESS = -20.0
+_LEAST = -20.0
 
 
 class Kept(NamedTuple):
@@ -63,17 +62,17 @@ class Outcome:
         """The outcome of some pixels."""
         return Outcome(self.truth[rows], self.evidence[rows], self.misfit[rows], self.plain[rows])
 
-    def rescued(self, spare: Outcome, largest: float) -> Outcome:
+    def rescued(self, spare: Outcome, largest: float, temperature: float) -> Outcome:
         """The same, but of what fits no better than `largest`, another outcome tells by the share of the
-        residual that noise does not explain."""
+        residual that noise does not explain; this one has that temperature, the other its own."""
         explained = 1 / np.maximum(self.misfit, 1.0)[:, None]
-        both = explained * self._log_probability() + (1 - explained) * spare._log_probability()
+        both = explained * self._behind(temperature) + (1 - explained) * spare._behind(spare.temperature())
         return replace(self, evidence=np.where(self.misfit[:, None] > largest, both, self.evidence))
 
-    def _log_probability(self) -> FloatArray:
-        """log p(y|x) at the temperature under which the true classes are likeliest, (pixels, classes)."""
-        behind = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS)
-        return np.asarray(log_softmax(behind / self.temperature(), axis=1))
+    def _behind(self, temperature: float) -> FloatArray:
+        """How far classes are behind the best, no further than hopeless, (pixels, classes)."""
+        behind = (self.evidence - self.evidence.max(1, keepdims=True)) / temperature
+        return np.asarray(np.maximum(behind, -HOPELESS))
 
     def score(self, classes: int) -> float:
         """Average F1, in the light as it was and in other light alike."""
@@ -83,7 +82,7 @@ class Outcome:
 
     def surprise(self, temperature: float) -> float:
         """Mean of -log p(y|x) of the true classes [nat]."""
-        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _HOPELESS) / temperature
+        logits = np.maximum(self.evidence - self.evidence.max(1, keepdims=True), _LEAST) / temperature
         own = np.take_along_axis(logits, self.truth[:, None].astype(np.intp), axis=1)
         return float(np.mean(np.logaddexp.reduce(logits, axis=1, keepdims=True) - own))
 

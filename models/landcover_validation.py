@@ -119,7 +119,7 @@ def validate(
     outcome, spare_noise = best.outcome, None
     if not is_scattered:
         spare = Outcome.of(_seen_by(scattered, real), loose.noise, optics)
-        outcome = outcome.rescued(spare, largest)
+        outcome = outcome.rescued(spare, largest, judged.temperature)
         spare_noise = replace(loose.noise, temperature=spare.temperature())
     return Validation(
         truth=outcome.truth[outcome.plain],

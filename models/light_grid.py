@@ -50,10 +50,6 @@ class LightGrid:
             _carried(nodes, fine, position, 1),
         )
 
-    def between(self, positive: FloatArray) -> FloatArray:
-        """Positive values at nodes (NODES,) carried to the angles between them by their logarithms."""
-        return np.asarray(np.exp(np.interp(self.fine, self.nodes, np.log(positive))))
-
 
 def _spaced(lit: FloatArray, position: FloatArray) -> FloatArray:
     """θ at positions from 0 to 1."""

@@ -10,8 +10,8 @@ The residual is Gaussian: white, plus a part that is smooth along the spectrum a
 or to its skylit part, plus light reflected by the surroundings. Those parts are a few extra columns with a
 Gaussian prior, so their integral is closed too (`posterior_tables`). Spectra are projected once on the few
 columns of each class and the number of bands plays no further part. Classes whose columns leave too much
-unexplained are never solved. Where the ground scatters as learned, the residual has full rank and the colour
-of the light: that takes all bands at every θ.
+unexplained are never solved. Where the ground scatters as learned, the residual has many directions and the
+colour of the light: that takes them all at every θ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.decoder_parts import HOPELESS, Library, NoiseModel
 from p3vae.models.light_grid import NODES
 from p3vae.models.light_peak import NARROW, at_peak, averaged, fitted_peak, parabola
 from p3vae.models.posterior_tables import ClassTables, LevelTables, TableBuilder
@@ -35,8 +35,6 @@ _LEVELS = np.geomspace(0.03, 30.0, 11)
 _LANES = 32
 _AT_ONCE = 8192
 """Pixels that are solved together at most: more would not stay in a core's cache."""
-_HOPELESS = 7.0
-"""A class this far behind in log probability has less than a thousandth of it, and is left out."""
 _NEGLIGIBLE = -80.0
 """Log of a weight that adds nothing; smaller ones would be slow denormal numbers."""
 _BRIGHTEST_SUN, _BRIGHTEST_SKY, _DARKEST_SKY = 1.0, 1.05, 0.2
@@ -63,8 +61,8 @@ class _Pixels(NamedTuple):
     """Spectra as the tables of their level want them."""
 
     projected: tuple[Tensor, ...]
-    """Per class, whitened coordinates at unit norm on its columns, (columns, pixels); the unit-norm spectrum
-    itself, (bands, pixels), where the ground scatters."""
+    """Per class, whitened coordinates at unit norm on its columns, (columns, pixels); where the ground
+    scatters, coordinates that are not white."""
     energy: Tensor
     """Whitened square at unit norm, (pixels,); at every node, (nodes, pixels), where the ground scatters."""
     norm: Tensor
@@ -132,7 +130,7 @@ class PosteriorSolver:
         leading = self._solve_pairs(pixels, torch.arange(count, device=self._device), first.squeeze(0))
         found.scatter_(1, first.expand(len(leading), 1, -1), leading[:, None])
         for _ in range(2):
-            bar = leading[0] - _HOPELESS * self._heat(leading[4])
+            bar = leading[0] - HOPELESS * self._heat(leading[4])
             classes, rows = ((ceiling > bar) & found[0, :, :count].isneginf()).nonzero(as_tuple=True)
             if not len(rows):
                 break
@@ -170,14 +168,20 @@ class PosteriorSolver:
 
     def _scattered(self, spectra: Tensor, norm: Tensor, level: Tensor, used: list[int]) -> _Pixels:
         """The same where the ground scatters, which takes other coordinates in every light."""
-        unit, energy = (spectra / norm[:, None]).T.contiguous(), norm.new_empty((NODES, len(norm)))
+        lanes, basis = padded(torch.arange(len(spectra), device=self._device)), self._tables.basis
+        unit = (spectra[lanes] / norm[lanes, None]).T
+        projected = basis @ unit
+        # Not one less what is inside: that difference of squares would be mostly rounding.
+        outside = (unit - basis.T @ projected).square().sum(0)
+        energy = norm.new_empty((NODES, len(norm)))
         for k in used:
-            rows = (level == k).nonzero().squeeze(1)
-            seen, whitening = unit[:, padded(rows)], self._level(k).whitening
-            assert whitening is not None
-            for node, white in zip(energy, whitening, strict=True):
+            rows, tables = (level == k).nonzero().squeeze(1), self._level(k)
+            seen = projected[:, padded(rows)]
+            assert tables.whitening is not None
+            for node, white in zip(energy, tables.whitening, strict=True):
                 node[rows] = (white @ seen).square().sum(0)[: len(rows)]
-        return _Pixels((unit,) * self.classes, energy, norm, level)
+            energy[:, rows] += outside[rows] * tables.precision
+        return _Pixels((projected[:, : len(norm)],) * self.classes, energy, norm, level)
 
     def _ceiling(self, pixels: _Pixels) -> Tensor:
         """No class can have a higher log likelihood than this, (classes, pixels)."""
@@ -307,7 +311,7 @@ class PosteriorSolver:
         # More than full sun is a material brighter than the library's, under as much less of both lights.
         excess = mean.clamp(min=_BRIGHTEST_SUN)
         return PixelPosterior(
-            evidence.T, mean / excess, variance.sqrt(), sky / excess, residual / self._bands
+            evidence.T, mean / excess, variance.sqrt(), sky / excess, residual.clamp(min=0) / self._bands
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,15 @@ from p3vae.models.light_grid import LightGrid
 
 FloatArray = npt.NDArray[np.float64]
 
+_DIRECTIONS = 112
+"""In which scatter is known one by one, besides those of the classes; in all others it counts as white."""
+
 
 class ClassTables(NamedTuple):
     """One class at one brightness."""
 
     maps: Tensor
-    """(rows, columns), rows ordered (…, node): from the projected spectrum, or from the whole one if the
-    ground scatters, to coordinates that deviations
+    """(rows, columns), rows ordered (…, node): from the projected spectrum to coordinates that deviations
     take away, then Φᵀ Σ⁻¹ x, then the coefficients of all faces."""
     nuisances: int
     """How many coordinates deviations take away."""
@@ -48,9 +50,9 @@ class LevelTables(NamedTuple):
     """All classes at one brightness."""
 
     precision: float
-    """Inverse variance of the white part of the residual of a unit-norm spectrum."""
+    """Inverse variance of the residual of a unit-norm spectrum, or of its white part, if ground scatters."""
     whitening: Tensor | None
-    """(nodes, bands, bands): makes that residual white where the ground scatters; None where it is white."""
+    """(nodes, columns, columns): makes its projection white where the ground scatters; None where it is."""
     classes: tuple[ClassTables, ...]
 
 
@@ -69,10 +71,15 @@ class TableBuilder:
         self._library, self._noise, self._light, self._device = library, noise, light, device
         self._smooth = smooth_basis(wavelength)
         self.grid = LightGrid.about(light * np.concatenate(library.spectra).mean(0))
-        self._scatter = None if library.scatter is None else self._seen_scatter(library.scatter)
-        self._bases = [np.linalg.qr(self._raw_columns(spectra))[0] for spectra in library.spectra]
+        columns = [self._raw_columns(spectra) for spectra in library.spectra]
+        self._bases = [np.linalg.qr(each)[0] for each in columns]
+        self._scatter: _SeenScatter | None = None
+        if library.scatter is not None:
+            self._scatter = _SeenScatter.of(library.scatter, light, self.grid.nodes, np.hstack(columns))
+            self._bases = [self._scatter.frame]
         self.basis = self.tensor(np.concatenate([basis.T for basis in self._bases]))
-        """(columns of all classes, bands): projection at any brightness but for a factor, without scatter."""
+        """(columns of all classes, bands): projection at any brightness but for a factor; where the ground
+        scatters, (columns, bands), the same for every class."""
         self.widths = [basis.shape[1] for basis in self._bases]
 
     def tensor(self, values: FloatArray) -> Tensor:
@@ -83,32 +90,24 @@ class TableBuilder:
         """Tables for spectra of about this norm."""
         bands = self._light.shape[1]
         white = (self._noise.floor / norm) ** 2 + self._noise.relative**2 / bands
-        log_det: FloatArray | float = bands * np.log(white)
-        projections, whitening = [basis.T / np.sqrt(white) for basis in self._bases], None
         if self._scatter is not None:
-            variance = white + self._scatter[0] / norm
-            log_det = np.log(variance).sum(1)
-            whitening = (self._scatter[1] / np.sqrt(variance)[:, None]).mT
-            projections = [whitening] * len(self._bases)
-        return LevelTables(
-            float(1.0 / white),
-            None if whitening is None else self.tensor(whitening),
-            tuple(
-                self._class(spectra, projection, norm, log_det)
-                for spectra, projection in zip(self._library.spectra, projections, strict=True)
-            ),
-        )
+            return self._scattered_level(self._scatter, white, norm)
+        log_det = np.full(len(self.grid.nodes), bands * np.log(white))
+        classes = [
+            self._class(spectra, basis.T / np.sqrt(white), None, norm, log_det)
+            for spectra, basis in zip(self._library.spectra, self._bases, strict=True)
+        ]
+        return LevelTables(float(1.0 / white), None, tuple(classes))
 
-    def _seen_scatter(self, scatter: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Variances (nodes, bands) and directions (nodes, bands, bands) of scatter of the ground.
-
-        Ground differs, light does not: what is seen of a difference has the colour of the light.
-        """
-        angles = self.grid.nodes[:, None]
-        light = np.cos(angles) * self._light[0] + np.sin(angles) * self._light[1]
-        colour = light / np.sqrt(np.square(light).mean(1, keepdims=True))
-        variance, axes = np.linalg.eigh(colour[:, :, None] * scatter * colour[:, None])
-        return np.maximum(variance, 0), axes
+    def _scattered_level(self, scatter: _SeenScatter, white: float, norm: float) -> LevelTables:
+        variance, rest = white + scatter.variance / norm, white + scatter.grain / norm
+        whitening = (scatter.axes / np.sqrt(variance)[:, None]).mT
+        log_det = np.log(variance).sum(1) + scatter.left_out * np.log(rest)
+        classes = [
+            self._class(spectra, whitening @ scatter.frame.T, whitening, norm, log_det)
+            for spectra in self._library.spectra
+        ]
+        return LevelTables(float(1.0 / rest), self.tensor(whitening), tuple(classes))
 
     def _raw_columns(self, spectra: FloatArray) -> FloatArray:
         """Everything a spectrum of the class can be made of at any θ, (bands, columns)."""
@@ -149,11 +148,16 @@ class TableBuilder:
         return np.concatenate(parts, axis=2), np.concatenate(bounds, axis=-1)
 
     def _class(
-        self, spectra: FloatArray, projection: FloatArray, norm: float, log_det: FloatArray | float
+        self,
+        spectra: FloatArray,
+        projection: FloatArray,
+        whitening: FloatArray | None,
+        norm: float,
+        log_det: FloatArray,
     ) -> ClassTables:
-        """Tables of one class from what makes a residual white, (columns, bands) or (nodes, bands, bands).
+        """Tables of one class from what makes a residual white, (columns, bands) or (nodes, columns, bands).
 
-        In the latter case they take the unit-norm spectrum itself.
+        Given `whitening` (nodes, columns, columns), tables take what is projected and not yet white.
         """
         grid, size = self.grid, len(spectra)
         cos, sin = np.cos(grid.nodes)[:, None, None], np.sin(grid.nodes)[:, None, None]
@@ -172,10 +176,10 @@ class TableBuilder:
             *(inverse @ moments[:, face] for face, inverse in zip(faces, inverses, strict=True)),
         ]
         maps = np.concatenate(rows, axis=1)
-        maps = maps @ projection if projection.ndim == 3 else maps
+        maps = maps if whitening is None else maps @ whitening
         # Between nodes light and fit follow the strength of the signal.
         at_nodes = np.square(lit.mean(2)).sum(1)
-        at_fine = _strength(sun, sky, grid.fine) if projection.ndim == 2 else grid.between(at_nodes)
+        at_fine = _strength(sun, sky, grid.fine) if whitening is None else grid.squares @ at_nodes
         log_dets = log_det + np.linalg.slogdet(inner)[1]
         return ClassTables(
             maps=self.tensor(maps.swapaxes(0, 1).reshape(-1, maps.shape[2])),
@@ -188,9 +192,51 @@ class TableBuilder:
             log_norm=self.tensor(-0.5 * grid.lines @ log_dets[:, None]),
             best_case=-0.5 * float(np.min(log_dets)),
             bound=self.tensor(_explaining(np.concatenate([sun, sky], axis=1), most_odd))
-            if most_odd.size and projection.ndim == 2
+            if most_odd.size and whitening is None
             else None,
         )
+
+
+class _SeenScatter(NamedTuple):
+    """Scatter of the ground at every node.
+
+    Ground differs, light does not: what is seen of a difference has the colour of the light.
+    """
+
+    frame: FloatArray
+    """(bands, columns), orthonormal: all that classes are made of, and where scatter is strongest."""
+    variance: FloatArray
+    """(nodes, columns)."""
+    axes: FloatArray
+    """Directions in the frame, (nodes, columns, columns)."""
+    grain: float
+    """Mean variance in every direction outside the frame."""
+    left_out: int
+    """How many those are."""
+
+    @classmethod
+    def of(cls, scatter: FloatArray, light: FloatArray, nodes: FloatArray, columns: FloatArray) -> Self:
+        """Of a covariance (bands, bands) in the light a and b, (2, bands)."""
+        lit = np.cos(nodes)[:, None] * light[0] + np.sin(nodes)[:, None] * light[1]
+        colour = lit / np.sqrt(np.square(lit).mean(1, keepdims=True))
+        frame = _frame(scatter * (colour.T @ colour) / len(nodes), columns)
+        tinted = colour[..., None] * frame
+        variance, axes = np.linalg.eigh(tinted.mT @ scatter @ tinted)
+        left_out = len(scatter) - frame.shape[1]
+        outside = (np.square(colour) @ np.diag(scatter)).mean() - variance.sum(1).mean()
+        grain = max(float(outside), 0.0) / max(left_out, 1)
+        return cls(frame, np.maximum(variance, 0), axes, grain, left_out)
+
+
+def _frame(covariance: FloatArray, columns: FloatArray) -> FloatArray:
+    """Orthonormal directions of the columns (bands, …) and of the largest variance beside them."""
+    bands = len(covariance)
+    if columns.shape[1] + _DIRECTIONS >= bands:
+        return np.eye(bands)
+    known = np.linalg.qr(columns)[0]
+    beside = np.eye(bands) - known @ known.T
+    strongest = np.linalg.eigh(beside @ covariance @ beside)[1][:, -_DIRECTIONS:]
+    return np.linalg.qr(np.hstack([known, strongest]))[0]
 
 
 def _strength(sun: FloatArray, sky: FloatArray, angles: FloatArray) -> FloatArray:

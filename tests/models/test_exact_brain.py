@@ -1,5 +1,6 @@
 """The brain of the default model: when the classifier is heard beside the posterior."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -49,12 +50,18 @@ def test_the_classifier_tips_the_balance_of_classes_only_where_the_posterior_hes
         np.testing.assert_allclose(odds[told], 0.25 * ahead, atol=1e-4)
 
 
+def striped(spectra: np.ndarray, rng: np.random.Generator) -> torch.Tensor:
+    """The same with a residual of up to some times the noise."""
+    stripes = np.where(np.arange(len(WAVE)) % 2, 1.0, -1.0)
+    return torch.from_numpy(
+        (spectra * (1 + rng.uniform(0.0, 0.3, (len(spectra), 1)) * stripes)).astype(np.float32)
+    )
+
+
 def test_what_the_noise_does_not_explain_is_the_share_of_the_classifier(brain):
     """A residual of three times the noise: by two thirds the decoder may be wrong altogether."""
     rng = np.random.default_rng(1)
-    stripes = np.where(np.arange(len(WAVE)) % 2, 1.0, -1.0)
-    grass = lit(GRASS, 64, rng, flat=True)
-    odd = torch.from_numpy((grass * (1 + rng.uniform(0.0, 0.3, (64, 1)) * stripes)).astype(np.float32))
+    odd = striped(lit(GRASS, 64, rng, flat=True), rng)
     alone = brain.solver(LIGHT).solve(odd)
     assert (alone.log_evidence.softmax(1)[:, 0] > 0.9999).all()  # surely grass, if anything it knows
     with torch.inference_mode():
@@ -70,6 +77,27 @@ def test_what_the_noise_does_not_explain_is_the_share_of_the_classifier(brain):
     assert (both.argmax(1)[misfit > 2.6] == 2).all()
 
 
+def test_scatter_tells_the_class_of_the_unknown_and_the_light_of_the_strange(brain):
+    """Unknown from a misfit of 2 on, strange from 6 on; scatter knows only grass, and twice as bright."""
+    rng = np.random.default_rng(1)
+    odd = striped(2 * lit(GRASS, 400, rng, flat=True), rng)
+    bright = Library((2 * GRASS[None], 0.01 * ROOF[None], 0.01 * ROAD[None]), GRASS, 1e-3 * np.eye(len(WAVE)))
+    spared = replace(brain, unknown_misfit=2.0, spare=(bright, LOUD), _solvers={})
+    misfit = brain.solver(LIGHT).solve(odd).misfit
+    with torch.inference_mode():
+        before, after = (one.judge(odd, LIGHT, "posterior") for one in (brain, spared))
+        classified = spared.judge(odd, LIGHT, "classifier").logits
+    known, strange = misfit <= 2, misfit > 6
+    assert known.any() and strange.any() and (~known & ~strange).any()
+    assert torch.equal(after.logits[known], before.logits[known])
+    told = (misfit > 3).nonzero().squeeze(1)
+    assert (before.logits[told].argmax(1) == 2).all()
+    assert (after.logits[~known].argmax(1) == 0).all()
+    assert torch.equal(classified.argmax(1) == 0, ~known)
+    assert torch.equal(after.sun[~strange], before.sun[~strange])
+    assert (after.sun[strange] < 0.95 * before.sun[strange]).all()
+
+
 def test_a_learned_scatter_needs_no_witness(brain, deep_shadow):
     scattered = replace(brain, library=replace(brain.library, scatter=1e-4 * np.eye(len(WAVE))), _solvers={})
     alone = scattered.solver(LIGHT).solve(deep_shadow).log_evidence
@@ -78,7 +106,10 @@ def test_a_learned_scatter_needs_no_witness(brain, deep_shadow):
 
 def test_company_does_not_change_who_is_heard(brain, deep_shadow):
     """To the last bit, however pixels are split: a witness at the brink would change much."""
-    with torch.inference_mode():
-        whole = brain.judge(deep_shadow, LIGHT, "posterior").logits
-        parts = [brain.judge(part, LIGHT, "posterior").logits for part in torch.split(deep_shadow, 31)]
-    assert torch.equal(torch.cat(parts), whole)
+    rng = np.random.default_rng(2)
+    odd = striped(np.concatenate([lit(m, 300, rng, flat=False) for m in (GRASS, ROOF, ROAD)]), rng)
+    for pixels, size in itertools.product((deep_shadow, odd), (1, 7, 31)):
+        with torch.inference_mode():
+            whole = brain.judge(pixels, LIGHT, "posterior").logits
+            parts = [brain.judge(part, LIGHT, "posterior").logits for part in torch.split(pixels, size)]
+        assert torch.equal(torch.cat(parts), whole)
