@@ -1,4 +1,4 @@
-"""Real spectra of Toulouse: five spatial splits, as they are and relit, for every variant."""
+"""Real spectra of Toulouse: spatial splits, as they are and relit, for every variant."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ def polygons(toulouse: Any, spectra: np.ndarray, path: Path) -> np.ndarray:
 
 
 def main() -> None:
-    asked = parser(__doc__ or "").parse_args()
+    options = parser(__doc__ or "")
+    options.add_argument("--first", type=int, default=0, help="first split")
+    asked = options.parse_args()
     use_threads(asked.threads)
     toulouse = protocol(asked.protocols, "toulouse")
     runs: list[dict[str, Any]] = []
     for variant in asked.variant or VARIANTS:
-        for seed in range(asked.seeds):
+        for seed in range(asked.first, asked.first + asked.seeds):
             split = toulouse.make_split(seed=seed)
             bands = Bands.of(split["wv"].astype(float) * 1000)
             zenith = float(np.degrees(split["theta"]))
