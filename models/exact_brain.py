@@ -56,7 +56,7 @@ class ExactBrain:
         logits, rows = found.log_evidence, self._doubtful(found, method)
         if len(rows):
             opinion = self._classified(spectra, rows).log_softmax(1)
-            own = _behind(logits[rows]) + _WITNESS * opinion
+            own = _behind(_behind(logits[rows]) + _WITNESS * opinion)
             misfit = found.misfit[rows]
             unknown = (misfit > self.unknown_misfit).nonzero().squeeze(1)
             if self.spare is not None and len(unknown):
@@ -66,8 +66,9 @@ class ExactBrain:
                 strange = misfit[unknown] > STRANGE * self.unknown_misfit
                 for values, better in zip(found[1:4], scattered[1:4], strict=True):
                     values[beyond[strange]] = better[strange]
-            explained = 1 / misfit.clamp(min=1) if method == "posterior" else torch.zeros_like(misfit)
-            logits[rows] = torch.lerp(_behind(opinion), _behind(own), explained[:, None])
+            explained = 1 / misfit.clamp(min=1)[:, None]
+            both = torch.lerp(_behind(opinion), own, explained)
+            logits[rows] = opinion if method == "classifier" else both
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
 
     def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
