@@ -1,6 +1,5 @@
 """The exact posterior against brute force, and its invariants."""
 
-
 import numpy as np
 import pytest
 import torch
