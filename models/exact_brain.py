@@ -19,6 +19,8 @@ from p3vae.models.posterior import PixelPosterior, PosteriorSolver, padded
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
+_SPARE_DIRECTIONS = 112
+"""Of scatter, for spectra that are few and far from all classes."""
 _WITNESS = 0.25
 """Weight of log q(y|x) in p(y|x), chosen on four simulated towns with a look at Toulouse's test splits."""
 
@@ -122,8 +124,9 @@ class ExactBrain:
             raise ValueError(f"irradiance has {light.shape[1]} bands, the model {len(self.wavelength_nm)}")
         key = (library is self.library, light.tobytes())
         if key not in self._solvers:
+            directions = None if library is self.library else _SPARE_DIRECTIONS
             self._solvers[key] = PosteriorSolver(
-                library, noise, light[0], light[1], self.wavelength_nm, self.device
+                library, noise, light[0], light[1], self.wavelength_nm, self.device, directions
             )
         return self._solvers[key]
 

@@ -81,11 +81,14 @@ class PosteriorSolver:
         diffuse_ratio: FloatArray,
         wavelength: FloatArray,
         device: str = "cpu",
+        directions: int | None = None,
     ) -> None:
+        """`directions`: in that many beside those of the classes scatter is known one by one, and in all
+        others as white; None: in all. It is much faster with fewer than there are bands."""
         self.library, self.noise = library, noise
         light = np.stack([direct_ratio, diffuse_ratio])
         self._bands = light.shape[1]
-        self._tables = TableBuilder(library, noise, light, wavelength, torch.device(device))
+        self._tables = TableBuilder(library, noise, light, wavelength, torch.device(device), directions)
         self._device = torch.device(device)
         tensor, fine = self._tables.tensor, self._tables.grid.fine
         self._cos, self._sin, self._log_width = (

@@ -15,9 +15,6 @@ from p3vae.models.light_grid import LightGrid
 
 FloatArray = npt.NDArray[np.float64]
 
-_DIRECTIONS = 112
-"""In which scatter is known one by one, besides those of the classes; in all others it counts as white."""
-
 
 class ClassTables(NamedTuple):
     """One class at one brightness."""
@@ -66,8 +63,9 @@ class TableBuilder:
         light: FloatArray,
         wavelength: FloatArray,
         device: torch.device,
+        directions: int | None,
     ) -> None:
-        """`light` is a and b, (2, bands)."""
+        """`light` is a and b, (2, bands); for `directions` see `PosteriorSolver`."""
         self._library, self._noise, self._light, self._device = library, noise, light, device
         self._smooth = smooth_basis(wavelength)
         self.grid = LightGrid.about(light * np.concatenate(library.spectra).mean(0))
@@ -75,7 +73,9 @@ class TableBuilder:
         self._bases = [np.linalg.qr(each)[0] for each in columns]
         self._scatter: _SeenScatter | None = None
         if library.scatter is not None:
-            self._scatter = _SeenScatter.of(library.scatter, light, self.grid.nodes, np.hstack(columns))
+            self._scatter = _SeenScatter.of(
+                library.scatter, light, self.grid.nodes, np.hstack(columns), directions
+            )
             self._bases = [self._scatter.frame]
         self.basis = self.tensor(np.concatenate([basis.T for basis in self._bases]))
         """(columns of all classes, bands): projection at any brightness but for a factor; where the ground
@@ -215,11 +215,18 @@ class _SeenScatter(NamedTuple):
     """How many those are."""
 
     @classmethod
-    def of(cls, scatter: FloatArray, light: FloatArray, nodes: FloatArray, columns: FloatArray) -> Self:
+    def of(
+        cls,
+        scatter: FloatArray,
+        light: FloatArray,
+        nodes: FloatArray,
+        columns: FloatArray,
+        directions: int | None,
+    ) -> Self:
         """Of a covariance (bands, bands) in the light a and b, (2, bands)."""
         lit = np.cos(nodes)[:, None] * light[0] + np.sin(nodes)[:, None] * light[1]
         colour = lit / np.sqrt(np.square(lit).mean(1, keepdims=True))
-        frame = _frame(scatter * (colour.T @ colour) / len(nodes), columns)
+        frame = _frame(scatter * (colour.T @ colour) / len(nodes), columns, directions)
         tinted = colour[..., None] * frame
         variance, axes = np.linalg.eigh(tinted.mT @ scatter @ tinted)
         left_out = len(scatter) - frame.shape[1]
@@ -228,14 +235,14 @@ class _SeenScatter(NamedTuple):
         return cls(frame, np.maximum(variance, 0), axes, grain, left_out)
 
 
-def _frame(covariance: FloatArray, columns: FloatArray) -> FloatArray:
-    """Orthonormal directions of the columns (bands, …) and of the largest variance beside them."""
+def _frame(covariance: FloatArray, columns: FloatArray, directions: int | None) -> FloatArray:
+    """Orthonormal directions of the columns (bands, …), and as many of the largest variance beside them."""
     bands = len(covariance)
-    if columns.shape[1] + _DIRECTIONS >= bands:
+    if directions is None or columns.shape[1] + directions >= bands:
         return np.eye(bands)
     known = np.linalg.qr(columns)[0]
     beside = np.eye(bands) - known @ known.T
-    strongest = np.linalg.eigh(beside @ covariance @ beside)[1][:, -_DIRECTIONS:]
+    strongest = np.linalg.eigh(beside @ covariance @ beside)[1][:, -directions:]
     return np.linalg.qr(np.hstack([known, strongest]))[0]
 
 
