@@ -70,9 +70,10 @@ class TableBuilder:
         self._smooth = smooth_basis(wavelength)
         self.grid = LightGrid.about(light * np.concatenate(library.spectra).mean(0))
         columns = [self._raw_columns(spectra) for spectra in library.spectra]
-        self._bases = [np.linalg.qr(each)[0] for each in columns]
         self._scatter: _SeenScatter | None = None
-        if library.scatter is not None:
+        if library.scatter is None:
+            self._bases = [np.linalg.qr(each)[0] for each in columns]
+        else:
             self._scatter = _SeenScatter.of(
                 library.scatter, light, self.grid.nodes, np.hstack(columns), directions
             )
