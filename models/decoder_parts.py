@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
+UNKNOWN = 3.0
+"""A spectrum counts as unknown from this many times the largest misfit of known ground on."""
+
 STRANGE = 3.0
 """Misfit, in that of a spectrum that just counts as unknown, from which on its light is not that of any known
 material either; less may still be one in light that the physics leaves out."""
+
+_SPARE_DIRECTIONS = 64
 
 HOPELESS = 7.0
 """A class this far behind in log probability has less than a thousandth of it: it is left out, and nobody's
@@ -49,6 +54,13 @@ class Library:
     scatter: FloatArray | None = None
     """Covariance of ground about its class's spectrum, both divided by the root of their norm [reflectance],
     in the light that makes reflectance, (bands, bands); None where white noise and the tolerances say all."""
+    directions: int | None = None
+    """In so many beside those of the classes scatter is known one by one, in all others as white; None: in
+    all. It is much faster with fewer than there are bands."""
+
+    def as_spare(self) -> Library:
+        """The same for spectra that are few and far from all classes, where few directions tell as much."""
+        return replace(self, directions=_SPARE_DIRECTIONS)
 
 
 def smooth_basis(wavelength: FloatArray, terms: int = 4) -> FloatArray:

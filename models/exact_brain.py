@@ -11,18 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.decoder_parts import HOPELESS, STRANGE, Library, NoiseModel
+from p3vae.models.decoder_parts import HOPELESS, STRANGE, UNKNOWN, Library, NoiseModel
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import PixelPosterior, PosteriorSolver, padded
+from p3vae.models.posterior import PixelPosterior, PosteriorSolver, padded, picked
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096
-_SPARE_DIRECTIONS = 112
-"""Of scatter, for spectra that are few and far from all classes."""
-_WITNESS = 0.25
-"""Weight of log q(y|x) in p(y|x), chosen on four simulated towns with a look at Toulouse's test splits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +44,38 @@ class ExactBrain:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
         They err on different pixels, so that the posterior asks for a second opinion where it hesitates or
-        fits badly. Between close classes, the classifier tips the balance. By the share of the residual that
-        noise does not explain, the decoder may be wrong altogether: its log probabilities and those of the
-        second opinion are averaged with these shares. The opinion is the classifier's; but what counts as
-        unknown is unlike all that taught it, and is told by scatter, if given, by the method of the
-        classifier too.
+        fits badly. By the share of the residual that known ground does not show, the decoder may be wrong
+        altogether: its log probabilities and those of the second opinion are averaged with these shares. The
+        opinion is the classifier's; but what counts as unknown is unlike all that taught it, and is told by
+        scatter, if given, by the method of the classifier too. Where posterior and classifier disagree on
+        what is known, scatter is a third witness.
         """
         found = self.solver(irradiance).solve(spectra)
         logits, rows = found.log_evidence, self._doubtful(found, method)
         if len(rows):
-            opinion = self._classified(spectra, rows).log_softmax(1)
-            own = _behind(_behind(logits[rows]) + _WITNESS * opinion)
-            misfit = found.misfit[rows]
-            unknown = (misfit > self.unknown_misfit).nonzero().squeeze(1)
-            if self.spare is not None and len(unknown):
-                beyond = rows[unknown]
-                scattered = self._solver(*self.spare, irradiance).solve(spectra[beyond])
-                opinion[unknown] = scattered.log_evidence.log_softmax(1)
-                strange = misfit[unknown] > STRANGE * self.unknown_misfit
+            own, misfit = _behind(logits[rows]), found.misfit[rows]
+            second = self._classified(spectra, rows).log_softmax(1)
+            third = torch.zeros_like(own)
+            unknown = misfit > self.unknown_misfit
+            disputed = (own.argmax(1) != second.argmax(1)) & (method == "posterior")
+            asked = (unknown | disputed).nonzero().squeeze(1)
+            if self.spare is not None and len(asked):
+                scattered = self._solver(*self.spare, irradiance).solve(picked(spectra, rows[asked]))
+                told, is_unknown = scattered.log_evidence.log_softmax(1), unknown[asked, None]
+                second[asked] = torch.where(is_unknown, told, second[asked])
+                third[asked] = torch.where(is_unknown, 0.0, _behind(told))
+                strange = misfit[asked] > STRANGE * self.unknown_misfit
                 for values, better in zip(found[1:4], scattered[1:4], strict=True):
-                    values[beyond[strange]] = better[strange]
-            explained = 1 / misfit.clamp(min=1)[:, None]
-            both = torch.lerp(_behind(opinion), own, explained)
-            logits[rows] = opinion if method == "classifier" else both
+                    values[rows[asked[strange]]] = better[strange]
+            explained = 1 / (misfit / self._usual_misfit).clamp(min=1)[:, None]
+            both = torch.lerp(_behind(second), own, explained) + third
+            logits[rows] = second if method == "classifier" else both
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
+
+    @property
+    def _usual_misfit(self) -> float:
+        """The largest of known ground, or what noise explains if that is less."""
+        return min(self.unknown_misfit / UNKNOWN, 1.0)
 
     def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
         """Which pixels need more than the posterior, (some,)."""
@@ -81,15 +85,15 @@ class ExactBrain:
         if self.library.scatter is not None:
             return torch.arange(0, device=evidence.device)
         hesitates = (_behind(evidence) > -HOPELESS).sum(1) > 1
-        return (hesitates | (found.misfit > min(1.0, self.unknown_misfit))).nonzero().squeeze(1)
+        return (hesitates | (found.misfit > self._usual_misfit)).nonzero().squeeze(1)
 
     def _classified(self, spectra: Tensor, rows: Tensor) -> Tensor:
         """Logits of the classifier, a few pixels at a time: its features are copies of the spectra.
 
-        In whole lanes and one layout, for the same reason as in `padded`.
+        In whole lanes, for the same reason as in `padded`.
         """
         parts = torch.split(rows, _FEW)
-        return torch.cat([self.classifier(spectra[padded(some)].contiguous())[: len(some)] for some in parts])
+        return torch.cat([self.classifier(picked(spectra, padded(some)))[: len(some)] for some in parts])
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the mixing of the posterior's likeliest class, (pixels, 2 + most spectra of a class)."""
@@ -124,9 +128,8 @@ class ExactBrain:
             raise ValueError(f"irradiance has {light.shape[1]} bands, the model {len(self.wavelength_nm)}")
         key = (library is self.library, light.tobytes())
         if key not in self._solvers:
-            directions = None if library is self.library else _SPARE_DIRECTIONS
             self._solvers[key] = PosteriorSolver(
-                library, noise, light[0], light[1], self.wavelength_nm, self.device, directions
+                library, noise, light[0], light[1], self.wavelength_nm, self.device
             )
         return self._solvers[key]
 
@@ -168,7 +171,9 @@ class ExactBrain:
             float(card["unknown_misfit"]),
             classifier.eval(),
             frame.bands.wavelength_nm,
-            None if spare is None else (_library(part(tensors, "spare."), classes), NoiseModel(**spare)),
+            None
+            if spare is None
+            else (_library(part(tensors, "spare."), classes).as_spare(), NoiseModel(**spare)),
             frame.settings.physics,
         )
 

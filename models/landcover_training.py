@@ -167,7 +167,7 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
         job.bands.wavelength_nm,
         None
         if validation.spare_noise is None
-        else (fit_scattered_library(job.data, classes, optics), validation.spare_noise),
+        else (fit_scattered_library(job.data, classes, optics).as_spare(), validation.spare_noise),
         settings.physics,
     )
     summary = summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.stats import median_abs_deviation
 
-from p3vae.models.decoder_parts import Library, NoiseModel
+from p3vae.models.decoder_parts import UNKNOWN, Library, NoiseModel
 from p3vae.models.landcover_fit import fit_library, fit_scattered_library
 from p3vae.models.landcover_light import Optics, relit_copies, sensor_noise
 from p3vae.models.landcover_outcome import BoolArray, FloatArray, IntArray, Kept, Outcome
@@ -41,7 +41,7 @@ _LOWEST_FLOOR = 5e-4
 _MOST_PER_CLASS = 150
 _UNFAMILIAR = 10.0
 """Residual variance, in units of the noise, of a material that was never seen."""
-_UNKNOWN_QUANTILE, _UNKNOWN_MARGIN = 0.99, 3.0
+_LARGEST_QUANTILE = 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,10 @@ def validate(
             judged, largest = best.settled(familiar)
     outcome, spare_noise = best.outcome, None
     if not is_scattered:
-        spare = Outcome.of(_seen_by(scattered, real), loose.noise, optics)
-        outcome = outcome.rescued(spare, largest, judged.temperature)
-        spare_noise = replace(loose.noise, temperature=spare.temperature())
+        seen = _seen_by([library.as_spare() for library in scattered], real)
+        spare = exam.loud_enough(seen, exam.trial(seen, loose.noise))
+        outcome = outcome.rescued(spare.outcome, largest, judged.temperature)
+        spare_noise = replace(spare.noise, temperature=spare.outcome.temperature())
     return Validation(
         truth=outcome.truth[outcome.plain],
         predicted=outcome.evidence[outcome.plain].argmax(1),
@@ -167,7 +168,7 @@ class _Trial(NamedTuple):
     def settled(self, familiar: BoolArray) -> tuple[NoiseModel, float]:
         """The noise with its temperature, and the misfit beyond which a spectrum is unknown."""
         known = self.outcome.where(familiar)
-        largest = float(np.quantile(known.misfit[known.plain], _UNKNOWN_QUANTILE)) * _UNKNOWN_MARGIN
+        largest = float(np.quantile(known.misfit[known.plain], _LARGEST_QUANTILE)) * UNKNOWN
         return replace(self.noise, temperature=known.temperature()), largest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -56,19 +56,29 @@ class SpectralClassifier(nn.Module):
 
     def standardise(self, spectra: Tensor) -> None:
         """Fix centre and scale of the features from spectra (samples, bands)."""
-        features = self._features(spectra)
+        rms = _rms(spectra)
+        features = torch.cat([spectra / rms, rms.log()], 1)
         self.centre.copy_(features.mean(0))
         self.scale.copy_(features.std(0).clamp(min=1e-3))
 
     def forward(self, spectra: Tensor) -> Tensor:
-        """Logits (samples, classes) of spectra (samples, bands)."""
-        logits: Tensor = self.layers((self._features(spectra) - self.centre) / self.scale)
+        """Logits (samples, classes) of spectra (samples, bands).
+
+        The first layer takes the spectra as they are: features of their own would be a second copy of them.
+        """
+        first, rms = cast(nn.Linear, self.layers[0]), _rms(spectra)
+        weight = first.weight / self.scale
+        shape = F.linear(spectra, weight[:, :-1]) / rms
+        level = rms.log() * weight[:, -1] + (first.bias - weight @ self.centre)
+        logits: Tensor = self.layers[1:](shape + level)
         return logits
 
-    @staticmethod
-    def _features(spectra: Tensor) -> Tensor:
-        rms = spectra.square().mean(1, keepdim=True).sqrt().clamp(min=1e-6)
-        return torch.cat([spectra / rms, rms.log()], 1)
+
+def _rms(spectra: Tensor) -> Tensor:
+    """Root mean squares, (samples, 1)."""
+    norm = torch.linalg.vector_norm(spectra, dim=1, keepdim=True)
+    rms: Tensor = (norm / spectra.shape[1] ** 0.5).clamp(min=1e-6)
+    return rms
 
 
 class SegmentFilters(nn.Module):

@@ -81,14 +81,11 @@ class PosteriorSolver:
         diffuse_ratio: FloatArray,
         wavelength: FloatArray,
         device: str = "cpu",
-        directions: int | None = None,
     ) -> None:
-        """`directions`: in that many beside those of the classes scatter is known one by one, and in all
-        others as white; None: in all. It is much faster with fewer than there are bands."""
         self.library, self.noise = library, noise
         light = np.stack([direct_ratio, diffuse_ratio])
         self._bands = light.shape[1]
-        self._tables = TableBuilder(library, noise, light, wavelength, torch.device(device), directions)
+        self._tables = TableBuilder(library, noise, light, wavelength, torch.device(device))
         self._device = torch.device(device)
         tensor, fine = self._tables.tensor, self._tables.grid.fine
         self._cos, self._sin, self._log_width = (
@@ -165,21 +162,21 @@ class PosteriorSolver:
         torch.matmul(basis, spectra[:whole].T, out=projected[:, :whole])
         if whole < len(spectra):
             rest = padded(torch.arange(whole, len(spectra), device=self._device))
-            projected[:, whole:] = (basis @ spectra[rest].T)[:, : len(spectra) - whole]
+            projected[:, whole:] = (basis @ picked(spectra, rest).T)[:, : len(spectra) - whole]
         projected *= precision.sqrt() / norm
         return _Pixels(torch.split(projected, self._tables.widths), precision, norm, level)
 
     def _scattered(self, spectra: Tensor, norm: Tensor, level: Tensor, used: list[int]) -> _Pixels:
         """The same where the ground scatters, which takes other coordinates in every light."""
         lanes, basis = padded(torch.arange(len(spectra), device=self._device)), self._tables.basis
-        unit = (spectra[lanes] / norm[lanes, None]).T
+        unit = picked(spectra, lanes).div_(norm[lanes, None]).T
         projected = basis @ unit
         # Not one less what is inside: that difference of squares would be mostly rounding.
         outside = (unit - basis.T @ projected).square().sum(0)
         energy = norm.new_empty((NODES, len(norm)))
         for k in used:
             rows, tables = (level == k).nonzero().squeeze(1), self._level(k)
-            seen = projected[:, padded(rows)]
+            seen = projected.index_select(1, padded(rows))
             assert tables.whitening is not None
             for node, white in zip(energy, tables.whitening, strict=True):
                 node[rows] = (white @ seen).square().sum(0)[: len(rows)]
@@ -196,7 +193,7 @@ class PosteriorSolver:
             if not len(rows):
                 continue
             lanes = padded(rows)
-            views = [view[:, lanes] for view in pixels.projected]
+            views = [view.index_select(1, lanes) for view in pixels.projected]
             best = [
                 table.best_case + 0.5 * (view if table.bound is None else table.bound @ view).square().sum(0)
                 for table, view in zip(self._level(k).classes, views, strict=True)
@@ -217,8 +214,8 @@ class PosteriorSolver:
             lanes = padded(group)
             mine = rows[lanes]
             peak, blunt, total = self._solve_class(
-                pixels.projected[k][:, mine],
-                pixels.energy[..., mine],
+                pixels.projected[k].index_select(1, mine),
+                pixels.energy.index_select(-1, mine),
                 pixels.norm[mine],
                 self._level(level).classes[k],
             )
@@ -261,7 +258,7 @@ class PosteriorSolver:
         if 2 * len(broad) > len(norm):
             return peak, torch.arange(len(norm), device=norm.device), self._summed(*curves)
         broad = padded(broad)
-        return peak, broad, self._summed(*(values[:, broad] for values in curves))
+        return peak, broad, self._summed(*(values.index_select(1, broad) for values in curves))
 
     @staticmethod
     def _is_broad(density: Tensor, heat: Tensor) -> Tensor:
@@ -298,8 +295,9 @@ class PosteriorSolver:
         sky = averaged(light * sin, cooled)[0]
         found = torch.stack([sharp.log_mass, sun, sun.square() + spread, sky, residual])
         fine = [sharp.is_narrow, cooled.is_narrow, cooled.is_narrow, cooled.is_narrow]
-        summed = ~torch.stack(fine)[:, broad] & self._is_broad(density[:, broad], heat[broad])
-        found[:4, broad] = torch.where(summed, sums, found[:4, broad])
+        summed = (~torch.stack(fine)).index_select(1, broad)
+        summed &= self._is_broad(density.index_select(1, broad), heat[broad])
+        found[:4].index_copy_(1, broad, torch.where(summed, sums, found[:4].index_select(1, broad)))
         return found
 
     def _mixed(self, found: Tensor) -> PixelPosterior:
@@ -333,25 +331,22 @@ def _best_faces(
         maps, [table.nuisances, table.size, len(maps) - table.nuisances - table.size]
     )
     free = energy - odd.square_().sum(0) if len(odd) else energy
-    # One member: its coefficient, or none.
-    singles = rest[: table.size].clamp_(min=0)
-    gain, amount, variance = singles[0] * moments[0], singles[0], table.sum_variance[0]
-    for u, moment, spread in zip(singles[1:], moments[1:], table.sum_variance[1:], strict=False):
-        explained = u * moment
-        better = explained > gain
-        gain = torch.maximum(gain, explained)
-        amount, variance = torch.where(better, u, amount), torch.where(better, spread, variance)
-    start = table.size
-    for face, spread in zip(table.faces[table.size :], table.sum_variance[table.size :], strict=True):
+    gain, amount = torch.zeros_like(moments[0]), torch.zeros_like(moments[0])
+    variance = table.sum_variance[0].repeat(1, gain.shape[1])
+    start = 0
+    for face, spread in zip(table.faces, table.sum_variance, strict=True):
         u = rest[start : start + len(face)]
         start += len(face)
-        explained = u[0] * moments[face[0]]
+        explained, least, total = u[0] * moments[face[0]], u[0], u[0]
         for own, member in enumerate(face[1:], start=1):
             explained.addcmul_(u[own], moments[member])
-        better = (u.amin(0) >= 0).logical_and_(explained > gain)
-        gain, amount = torch.where(better, explained, gain), torch.where(better, u.sum(0), amount)
-        variance = torch.where(better, spread, variance)
-    return free, gain, amount, variance.expand_as(gain)
+            least, total = torch.minimum(least, u[own]), total + u[own]
+        # One or zero, and blended with that: `where` and comparisons to bools are many times slower.
+        better = torch.minimum(least, explained - gain).gt_(0)
+        gain.lerp_(explained, better)
+        amount.lerp_(total, better)
+        variance.lerp_(spread.expand_as(gain), better)
+    return free, gain, amount, variance
 
 
 def _of_best(found: Tensor) -> Tensor:
@@ -363,7 +358,9 @@ def _of_best(found: Tensor) -> Tensor:
 def _highest(values: Tensor) -> Tensor:
     """Index of the highest value of each column, (1, columns); `argmax` over rows is many times slower."""
     numbers = torch.arange(len(values), dtype=values.dtype, device=values.device)[:, None]
-    return ((values == values.amax(0)) * numbers).amax(0, keepdim=True).long()
+    is_highest = torch.empty_like(values)
+    torch.eq(values, values.amax(0), out=is_highest)
+    return is_highest.mul_(numbers).amax(0, keepdim=True).long()
 
 
 def _log_prior(light: Tensor, z: Tensor, w: Tensor, level: float) -> Tensor:
@@ -384,6 +381,16 @@ def _norms(spectra: Tensor) -> Tensor:
     for band in spectra.T:
         square.addcmul_(band, band)
     return square.sqrt_()
+
+
+def picked(spectra: Tensor, rows: Tensor) -> Tensor:
+    """A copy of some spectra (pixels, bands), one after the other in memory whatever the order of all.
+
+    `index_select` is several times faster than brackets, and by rows of memory once more.
+    """
+    if spectra.stride(1) == 1:
+        return spectra.index_select(0, rows)
+    return spectra.T.index_select(1, rows).T.contiguous()
 
 
 def padded(rows: Tensor) -> Tensor:

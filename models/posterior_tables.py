@@ -63,9 +63,8 @@ class TableBuilder:
         light: FloatArray,
         wavelength: FloatArray,
         device: torch.device,
-        directions: int | None,
     ) -> None:
-        """`light` is a and b, (2, bands); for `directions` see `PosteriorSolver`."""
+        """`light` is a and b, (2, bands)."""
         self._library, self._noise, self._light, self._device = library, noise, light, device
         self._smooth = smooth_basis(wavelength)
         self.grid = LightGrid.about(light * np.concatenate(library.spectra).mean(0))
@@ -75,7 +74,7 @@ class TableBuilder:
             self._bases = [np.linalg.qr(each)[0] for each in columns]
         else:
             self._scatter = _SeenScatter.of(
-                library.scatter, light, self.grid.nodes, np.hstack(columns), directions
+                library.scatter, light, self.grid.nodes, np.hstack(columns), library.directions
             )
             self._bases = [self._scatter.frame]
         self.basis = self.tensor(np.concatenate([basis.T for basis in self._bases]))
@@ -104,9 +103,9 @@ class TableBuilder:
         variance, rest = white + scatter.variance / norm, white + scatter.grain / norm
         whitening = (scatter.axes / np.sqrt(variance)[:, None]).mT
         log_det = np.log(variance).sum(1) + scatter.left_out * np.log(rest)
+        projection = whitening @ scatter.frame.T
         classes = [
-            self._class(spectra, whitening @ scatter.frame.T, whitening, norm, log_det)
-            for spectra in self._library.spectra
+            self._class(spectra, projection, whitening, norm, log_det) for spectra in self._library.spectra
         ]
         return LevelTables(float(1.0 / rest), self.tensor(whitening), tuple(classes))
 

@@ -1,5 +1,7 @@
 """The exact posterior against brute force, and its invariants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -130,8 +132,8 @@ def test_the_directions_of_scatter_are_as_good_as_all():
 
     noise = NoiseModel(floor=0.002, relative=0.0, smooth=0.0)
     few, whole = (
-        PosteriorSolver(library, noise, *light, wave, directions=count).solve(torch.as_tensor(seen).float())
-        for count in (10, None)
+        PosteriorSolver(one, noise, *light, wave).solve(torch.as_tensor(seen).float())
+        for one in (replace(library, directions=10), library)
     )
     assert not torch.equal(few.misfit, whole.misfit)
     np.testing.assert_allclose(few.log_evidence.softmax(1), whole.log_evidence.softmax(1), atol=0.01)
