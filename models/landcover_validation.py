@@ -75,7 +75,7 @@ def validate(
     First whether scatter must be learned, by the physics alone: where every pixel is a mixture of its own,
     residuals do not tell noise. Else what to forgive and how loud the noise is, in light as scenes have it;
     and then, by all the pixels, as it is those of new materials that may gain, whether classes adopt spectra.
-    Scatter still tells what is unlike all of them.
+    Scatter still tells what is unlike all of them, with noise as loud as it needs in little light.
     """
     libraries = [fit_library(train, classes, optics, settings) for train, _ in folds]
     thinned = [[_thin(part, classes, settings.seed) for part in fold] for fold in folds]
