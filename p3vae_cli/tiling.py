@@ -9,10 +9,7 @@ from typing import NamedTuple
 DEFAULT_TILE_SIZE = 256
 """Tiles of about 256 x 256 pixels: larger ones cost memory and gain no speed."""
 
-DEFAULT_MEM_LIMIT = 600 * 2**20
-"""Memory a run may use unless told otherwise [bytes]."""
-
-_RESERVED = 250 * 2**20  # interpreter, libraries and GDAL's block cache, whatever the tile size [bytes]
+_USUAL_BUDGET = 350 * 2**20  # for tiles, unless a limit is given [bytes]
 _SMALLEST_BUDGET = 16 * 2**20
 _BYTES_PER_VALUE = 12  # a value as float32, its raw copy inside the reader, and temporaries of one function
 
@@ -47,10 +44,10 @@ class Window(NamedTuple):
         return self._replace(row=self.row - outer.row, col=self.col - outer.col)
 
 
-def tile_pixels(bands: int, *, mem_limit: int | None = None, in_flight: int = 2) -> int:
-    """Pixels a tile of `bands` bands may have so that `in_flight` of them stay below `mem_limit` [bytes]."""
-    budget = max((mem_limit or DEFAULT_MEM_LIMIT) - _RESERVED, _SMALLEST_BUDGET)
-    affordable = budget // (max(bands, 1) * _BYTES_PER_VALUE * in_flight)
+def tile_pixels(bands: int, *, budget: int | None = None, in_flight: int = 2) -> int:
+    """Pixels a tile of `bands` bands may have so that `in_flight` of them stay below `budget` [bytes]."""
+    usable = _USUAL_BUDGET if budget is None else max(budget, _SMALLEST_BUDGET)
+    affordable = usable // (max(bands, 1) * _BYTES_PER_VALUE * in_flight)
     return max(1, min(affordable, DEFAULT_TILE_SIZE**2))
 
 

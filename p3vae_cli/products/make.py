@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.pipeline import NoProgress, PixelFunction, Progress, run, stop_on_signals
 from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
 from p3vae.cli.products.manifest import Provenance, manifest_document
-from p3vae.cli.products.rasters import MapSpec, RasterSink, gdal_environment
+from p3vae.cli.products.rasters import GDAL_CACHE_MB, MapSpec, RasterSink, gdal_environment
 from p3vae.cli.products.resample import resample, utm_grid
 from p3vae.cli.products.staging import Staging, require_space, writing
 from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.cli.tiling import tile_pixels, tile_shape, windows
+
+_TYPICAL_RESIDENT = 400 * 2**20
+"""Memory of the program before the first tile, on a system that does not tell [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class RunOptions:
     tile_size: int | None = None
     """Tiles of about this many pixels squared; None to choose by memory."""
     mem_limit: int | None = None
-    """[bytes]; None for 600 MB."""
+    """Of the whole process [bytes]; None for tiles of the usual size."""
     in_flight: int = 2
     inputs: tuple[Path, ...] = ()
     """Files that no product may replace; the scene is always one."""
@@ -204,6 +209,18 @@ class _SinkMaker:
 
 
 def _tile(scene: Scene, options: RunOptions, halo: int) -> tuple[int, int]:
-    affordable = tile_pixels(len(scene.bands), mem_limit=options.mem_limit, in_flight=options.in_flight)
+    budget = None if options.mem_limit is None else options.mem_limit - _needed_anyway()
+    affordable = tile_pixels(len(scene.bands), budget=budget, in_flight=options.in_flight)
     wanted = (options.tile_size + 2 * halo) ** 2 if options.tile_size else affordable
     return tile_shape(scene.grid.height, scene.grid.width, scene.block_shape, wanted, halo)
+
+
+@cache
+def _needed_anyway() -> int:
+    """What the program takes whatever the size of tiles: libraries and model as loaded now, and GDAL's cache
+    [bytes]. Told once a run: what an earlier scene has freed would count too."""
+    try:
+        resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        resident = _TYPICAL_RESIDENT
+    return resident + GDAL_CACHE_MB * 2**20

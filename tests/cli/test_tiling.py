@@ -43,8 +43,8 @@ def test_a_window_that_starts_inside_a_block_is_cut_at_the_blocks_edge():
 
 def test_more_bands_or_less_memory_make_smaller_tiles():
     assert tile_pixels(2000) < tile_pixels(20)
-    assert tile_pixels(230, mem_limit=300 * 2**20) < tile_pixels(230, mem_limit=600 * 2**20)
-    assert tile_pixels(10**9, mem_limit=1) == 1
+    assert tile_pixels(230, budget=100 * 2**20) < tile_pixels(230, budget=300 * 2**20)
+    assert tile_pixels(10**9, budget=-1) == 1
 
 
 @given(sizes, sizes, st.integers(4, 40), st.integers(1, 100_000))
