@@ -17,6 +17,7 @@ STRANGE = 3.0
 material either; less may still be one in light that the physics leaves out."""
 
 _SPARE_DIRECTIONS = 64
+"""Of three hundred bands, these tell the same of such spectra as all directions."""
 
 HOPELESS = 7.0
 """A class this far behind in log probability has less than a thousandth of it: it is left out, and nobody's
@@ -59,7 +60,7 @@ class Library:
     all. It is much faster with fewer than there are bands."""
 
     def as_spare(self) -> Library:
-        """The same for spectra that are few and far from all classes, where few directions tell as much."""
+        """The same for spectra that are unlike every class or in dispute: few, and told by few directions."""
         return replace(self, directions=_SPARE_DIRECTIONS)
 
 
@@ -68,3 +69,8 @@ def smooth_basis(wavelength: FloatArray, terms: int = 4) -> FloatArray:
     position = np.log(wavelength)
     position = 2 * (position - position[0]) / max(position[-1] - position[0], 1e-9) - 1
     return np.stack([np.polynomial.Legendre.basis(k)(position) for k in range(1, terms + 1)], axis=1)
+
+
+def usual_misfit(unknown_misfit: float) -> float:
+    """The largest misfit of known ground, or what noise explains if that is less."""
+    return min(unknown_misfit / UNKNOWN, 1.0)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.decoder_parts import HOPELESS, STRANGE, UNKNOWN, Library, NoiseModel
+from p3vae.models.decoder_parts import HOPELESS, STRANGE, Library, NoiseModel, usual_misfit
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
 from p3vae.models.networks import SpectralClassifier
@@ -34,7 +34,7 @@ class ExactBrain:
     classifier: SpectralClassifier
     wavelength_nm: npt.NDArray[np.float64]
     spare: tuple[Library, NoiseModel] | None = None
-    """Tells the class of unknown spectra by the scatter of labelled pixels, if given."""
+    """Tells the class of unknown and of disputed spectra by the scatter of labelled pixels, if given."""
     physics: bool = True
     device: str = "cpu"
     methods: tuple[Method, ...] = ("posterior", "classifier")
@@ -69,15 +69,10 @@ class ExactBrain:
                 strange = misfit[asked] > STRANGE * self.unknown_misfit
                 for values, better in zip(found[1:4], scattered[1:4], strict=True):
                     values[rows[asked[strange]]] = better[strange]
-            explained = 1 / (misfit / self._usual_misfit).clamp(min=1)[:, None]
+            explained = 1 / (misfit / usual_misfit(self.unknown_misfit)).clamp(min=1)[:, None]
             both = torch.lerp(_behind(second), own, explained) + third
             logits[rows] = second if method == "classifier" else both
         return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
-
-    @property
-    def _usual_misfit(self) -> float:
-        """The largest of known ground, or what noise explains if that is less."""
-        return min(self.unknown_misfit / UNKNOWN, 1.0)
 
     def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
         """Which pixels need more than the posterior, (some,)."""
@@ -87,10 +82,10 @@ class ExactBrain:
         if self.library.scatter is not None:
             return torch.arange(0, device=evidence.device)
         hesitates = (_behind(evidence) > -HOPELESS).sum(1) > 1
-        return (hesitates | (found.misfit > self._usual_misfit)).nonzero().squeeze(1)
+        return (hesitates | (found.misfit > usual_misfit(self.unknown_misfit))).nonzero().squeeze(1)
 
     def _classified(self, spectra: Tensor, rows: Tensor) -> Tensor:
-        """Logits of the classifier, a few pixels at a time: its features are copies of the spectra.
+        """Logits of the classifier, a few pixels at a time: it sees copies of the spectra.
 
         In whole lanes, for the same reason as in `padded`.
         """

@@ -51,7 +51,7 @@ class Judgement(NamedTuple):
     sky: Tensor | None = None
     """Mean of w."""
     misfit: Tensor | None = None
-    """Relative to the largest usual one."""
+    """Relative to the one from which on a spectrum counts as unknown."""
 
 
 class Brain(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from p3vae.models.decoder_parts import HOPELESS, UNKNOWN, Library, NoiseModel
+from p3vae.models.decoder_parts import HOPELESS, Library, NoiseModel, usual_misfit
 from p3vae.models.landcover_light import Optics
 from p3vae.models.metrics import average_f1
 
@@ -65,7 +65,7 @@ class Outcome:
     def rescued(self, spare: Outcome, largest: float, temperature: float) -> Outcome:
         """The same, but of what fits no better than `largest`, another outcome tells by the share of the
         residual that is not seen on known ground; this one has that temperature, the other its own."""
-        explained = 1 / np.maximum(self.misfit / min(largest / UNKNOWN, 1.0), 1.0)[:, None]
+        explained = 1 / np.maximum(self.misfit / usual_misfit(largest), 1.0)[:, None]
         both = explained * self._behind(temperature) + (1 - explained) * spare._behind(spare.temperature())
         return replace(self, evidence=np.where(self.misfit[:, None] > largest, both, self.evidence))
 

@@ -59,8 +59,8 @@ class Validation:
     adopting: bool = False
     """True when spectra adopted from unlabelled pixels did no harm."""
     spare_noise: NoiseModel | None = None
-    """Of one spectrum per class and their scatter, which tell what is unlike every class; None where they
-    tell everything."""
+    """Of one spectrum per class and their scatter, which tell what is unlike every class or in dispute; None
+    where they tell everything."""
     sensor_noise: FloatArray | float = 0.0
     """Standard deviation of noise whatever the signal, per band or of all [reflectance]."""
     libraries: tuple[Library, ...] = ()

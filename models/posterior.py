@@ -374,7 +374,7 @@ def _log_prior(light: Tensor, z: Tensor, w: Tensor, level: float) -> Tensor:
 
 def _norms(spectra: Tensor) -> Tensor:
     """Norms of spectra; `norm` is twenty times slower where the bands of a spectrum lie apart."""
-    if spectra.stride(1) == 1:
+    if _by_pixel(spectra):
         norms: Tensor = torch.linalg.vector_norm(spectra, dim=1)
         return norms
     square = spectra.new_zeros(len(spectra))
@@ -383,14 +383,22 @@ def _norms(spectra: Tensor) -> Tensor:
     return square.sqrt_()
 
 
+def _by_pixel(spectra: Tensor) -> bool:
+    """Whether spectra lie one after the other in memory.
+
+    A single one that was cut out of bands lies as if it did, and must go the way of the others.
+    """
+    return spectra.stride(1) == 1 != spectra.stride(0)
+
+
 def picked(spectra: Tensor, rows: Tensor) -> Tensor:
     """A copy of some spectra (pixels, bands), one after the other in memory whatever the order of all.
 
     `index_select` is several times faster than brackets, and by rows of memory once more.
     """
-    if spectra.stride(1) == 1:
+    if _by_pixel(spectra):
         return spectra.index_select(0, rows)
-    return spectra.T.index_select(1, rows).T.contiguous()
+    return spectra.T.index_select(1, rows).T.clone(memory_format=torch.contiguous_format)
 
 
 def padded(rows: Tensor) -> Tensor:

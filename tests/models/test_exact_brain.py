@@ -106,12 +106,27 @@ def test_scatter_tells_the_class_of_the_unknown_and_the_light_of_the_strange(bra
     bright = Library((2 * GRASS[None], 0.01 * ROOF[None], 0.01 * ROAD[None]), GRASS, 1e-3 * np.eye(len(WAVE)))
     deaf = replace(brain, unknown_misfit=2.0)
     spared = replace(deaf, spare=(bright, LOUD), _solvers={})
-    misfit = brain.solver(LIGHT).solve(odd).misfit
+    solved = brain.solver(LIGHT).solve(odd)
+    alone, misfit = solved.log_evidence, solved.misfit
     with torch.inference_mode():
         before, after = (one.judge(odd, LIGHT, "posterior") for one in (deaf, spared))
         classified = spared.judge(odd, LIGHT, "classifier").logits
+        scatter = PosteriorSolver(bright, LOUD, LIGHT.direct_ratio, LIGHT.diffuse_ratio, WAVE).solve(odd)
     known, strange = misfit <= 2, misfit > 6
     assert known.any() and strange.any() and (~known & ~strange).any()
+    # Grass for the posterior and road for the classifier: scatter is the opinion on what is unknown, and a
+    # third witness of what is not but fits worse than known ground, whose misfit is up to two thirds.
+    word = torch.tensor([-4.0, -3.0, 0.0])
+    own, third = behind(torch.tensor([[0.0, -7.0, -7.0]]) + 0.25 * word), behind(scatter.log_evidence)
+    explained = 1 / (misfit / (2 / 3)).clamp(min=1)[:, None]
+    expected = torch.where(
+        known[:, None],
+        explained * own + (1 - explained) * word + third,
+        explained * own + (1 - explained) * third,
+    )
+    doubted = misfit > 2 / 3
+    assert (known & doubted).any() and (alone.softmax(1)[:, 0] > 0.9999).all()
+    np.testing.assert_allclose(after.logits[doubted], expected[doubted], atol=1e-3)
     told = (misfit > 3).nonzero().squeeze(1)
     assert (before.logits[told].argmax(1) == 2).all()
     assert (after.logits[~known].argmax(1) == 0).all()
@@ -136,3 +151,16 @@ def test_company_does_not_change_who_is_heard(brain, deep_shadow):
             whole = spared.judge(pixels, LIGHT, "posterior").logits
             parts = [spared.judge(part, LIGHT, "posterior").logits for part in torch.split(pixels, size)]
         assert torch.equal(torch.cat(parts), whole)
+
+
+def test_the_classifier_sees_shape_and_log_level_at_their_own_scale():
+    torch.manual_seed(0)
+    classifier = SpectralClassifier(12, 3)
+    spectra = torch.rand(50, 12) * torch.rand(50, 1)
+    rms = spectra.square().mean(1, keepdim=True).sqrt()
+    features = torch.cat([spectra / rms, rms.log()], 1)
+    classifier.standardise(spectra)
+    standard = (features - features.mean(0)) / features.std(0)
+    np.testing.assert_allclose(
+        classifier(spectra).detach(), classifier.layers(standard).detach(), rtol=1e-4, atol=1e-5
+    )

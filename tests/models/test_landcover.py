@@ -137,6 +137,18 @@ def test_calls_can_be_split_anyhow(model, irradiance, method, layout):
         np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
 
 
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_the_only_usable_pixel_of_a_tile_is_the_one_it_is_among_others(model, irradiance, layout):
+    spectra = np.asarray(pixels(irradiance, 40, 9, flat=False)[0], order=layout)
+    whole = model.predict(spectra, irradiance, want_probabilities=True)
+    for row in range(len(spectra)):
+        tile = np.full_like(spectra, np.nan)
+        tile[row] = spectra[row]
+        alone = model.predict(tile, irradiance, want_probabilities=True)
+        np.testing.assert_array_equal(alone.probabilities[row], whole.probabilities[row])
+        assert alone.irradiance[row] == whole.irradiance[row]
+
+
 def test_same_seed_same_model_and_resumed_equals_uninterrupted(data, irradiance, model, tmp_path):
     states = []
     again = train_land_cover(data, BANDS, irradiance, LEGEND, QUICK, save_state=states.append)

@@ -10,7 +10,7 @@ def outcome(evidence: list[list[float]], misfit: list[float]) -> Outcome:
     return Outcome(np.zeros(size, int), np.array(evidence), np.array(misfit), np.ones(size, bool))
 
 
-def test_a_second_opinion_counts_by_what_noise_leaves_unexplained():
+def test_a_second_opinion_counts_by_what_known_ground_does_not_show():
     """Of three pixels, 4 ahead for the second class at a temperature of 2, the first is known."""
     own = outcome([[-4.0, 0.0]] * 3, [2.0, 4.0, 10.0])
     spare = outcome([[0.0, -6.0]] * 3, [1.0, 1.0, 1.0])
@@ -19,6 +19,13 @@ def test_a_second_opinion_counts_by_what_noise_leaves_unexplained():
     np.testing.assert_array_equal(found[0], own.evidence[0])
     # -2 by a quarter and 6 by three quarters; -2 by a tenth and 6 by nine.
     np.testing.assert_allclose(found[1:, 0] - found[1:, 1], [4.0, 5.2])
+
+
+def test_known_ground_that_fits_better_than_noise_has_it_makes_a_misfit_larger():
+    """Unknown from 1.5 on, so known up to a half: a misfit of 2 is explained by a quarter, not by a half."""
+    own, spare = outcome([[-4.0, 0.0]], [2.0]), outcome([[0.0, -6.0]], [1.0])
+    found = own.rescued(spare, largest=1.5, temperature=2.0).evidence
+    np.testing.assert_allclose(found[:, 0] - found[:, 1], [4.0])
 
 
 def test_no_opinion_is_a_veto():

@@ -73,12 +73,14 @@ def brute_force(
             whiten = np.linalg.inv(np.linalg.cholesky(covariance)) / np.linalg.norm(x)
             u, residual = nnls(whiten @ (ratio * spectra).T, whiten @ x)
             z, w = u.sum() * np.cos(angle), u.sum() * np.sin(angle)
+            face = (whiten @ (ratio * spectra).T)[:, u > 0]
+            doubt = np.linalg.inv(face.T @ face).sum() * np.cos(angle) ** 2
             prior = max(z - 1, 0) ** 2 / level**2 + (max(w - 1.05, 0) ** 2 + max(0.2 - w, 0) ** 2) / 0.1**2
             determinant = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(white)[1]
             density = np.exp(-0.5 * (residual**2 + prior + determinant) + np.log(u.sum()))
             mass[index] += density
             mean += density * z
-            square += density * z**2
+            square += density * (z**2 + doubt)
             if density > peak[index]:
                 peak[index], misfit[index] = density, residual**2 / BANDS
     return mass / mass.sum(), mean / mass.sum(), square / mass.sum(), float(misfit[mass.argmax()])
@@ -94,8 +96,23 @@ def test_agrees_with_brute_force_on_a_dense_grid(library, light):
     )
     np.testing.assert_allclose(found.log_evidence.softmax(1)[0], probability, atol=0.01)
     np.testing.assert_allclose(found.sun, [mean], atol=0.01)
-    spread_of_angle = np.sqrt(square - mean**2)
-    assert spread_of_angle < float(found.sun_std[0]) < 3 * spread_of_angle + 0.07
+    expected = np.sqrt(square - mean**2 + (0.07 * mean) ** 2)
+    np.testing.assert_allclose(found.sun_std, [expected], rtol=0.05)
+
+
+def test_two_spectra_of_nearly_one_shape_leave_the_amount_of_light_open():
+    """A dark material in much light, or a bright one in little: the mixing is as uncertain as the light."""
+    dark = np.random.default_rng(4).uniform(0.1, 0.3, BANDS)
+    bright = 2 * dark * (1 + 0.08 * np.cos(WAVELENGTH / 150))
+    library = Library((np.stack([dark, bright]),), np.full(BANDS, 0.3))
+    x = seen(library, 0, 0.4, 0.6, [0.5, 0.5])
+    _, mean, square, _ = brute_force(library, x, 0.001, 0.03, 0.01)
+    found = solver(library, floor=0.001, relative=0.03, smooth=0.0, level=0.01).solve(
+        torch.as_tensor(x[None]).float()
+    )
+    expected = np.sqrt(square - mean**2 + (0.01 * mean) ** 2)
+    np.testing.assert_allclose(found.sun, [mean], atol=0.01)
+    np.testing.assert_allclose(found.sun_std, [expected], rtol=0.05)
 
 
 @pytest.mark.parametrize("light", [(0.55, 0.7), (0.02, 0.8), (0.0, 0.6)], ids=["sun", "edge", "shadow"])

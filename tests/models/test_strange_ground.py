@@ -30,7 +30,10 @@ def test_dry_grass_is_grass_where_labelled_grass_is_more_or_less_green(tmp_path)
     model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(epochs=2, seed=1))
     save_model(tmp_path / "model", model)
     strange = grass(np.ones(100), rng)
-    for one in (model, load_model(tmp_path / "model")):
+    loaded = load_model(tmp_path / "model")
+    assert model.brain.spare[0].directions is not None
+    assert loaded.brain.spare[0].directions == model.brain.spare[0].directions
+    for one in (model, loaded):
         found = one.predict(strange, LIGHT)
         assert (found.class_id == 1).mean() > 0.9
         assert (one.predict(strange, LIGHT, method="classifier").class_id == 1).mean() > 0.9
@@ -42,3 +45,13 @@ def test_dry_grass_is_grass_where_labelled_grass_is_more_or_less_green(tmp_path)
 
     alone = model.brain.solver(LIGHT).solve(torch.from_numpy(strange))
     assert (alone.log_evidence.argmax(1) == 1).float().mean() > 0.9  # a roof, if it must be something known
+
+
+def test_scatter_is_given_noise_that_does_not_shrink_in_shadow():
+    """The ground has noise of 0.003; half a thousandth is what scatter begins with."""
+    rng = np.random.default_rng(0)
+    spectra = np.concatenate([lit(material, SAMPLES, rng, flat=True) for material in (GRASS, ROOF, ROAD)])
+    index = np.repeat(np.arange(3), SAMPLES)
+    data = TrainingSet(spectra, index, index * 10 + np.arange(len(index)) % 3, spectra[:0])
+    model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(epochs=1, seed=1))
+    assert model.brain.spare[1].floor > 0.0005
