@@ -14,8 +14,9 @@ from torch import Tensor
 from p3vae.models.decoder_parts import HOPELESS, STRANGE, Library, NoiseModel, usual_misfit
 from p3vae.models.landcover_brain import Frame, Judgement, Spectra, part
 from p3vae.models.landcover_types import Method
+from p3vae.models.lanes import padded, picked
 from p3vae.models.networks import SpectralClassifier
-from p3vae.models.posterior import PixelPosterior, PosteriorSolver, padded, picked
+from p3vae.models.posterior import PixelPosterior, PosteriorSolver
 from p3vae.physics.illumination import SpectralIrradiance
 
 _FEW = 4096

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.decoder_parts import HOPELESS, Library, NoiseModel
+from p3vae.models.lanes import LANES, norms_of, padded, picked
 from p3vae.models.light_grid import NODES
 from p3vae.models.light_peak import NARROW, at_peak, averaged, fitted_peak, parabola
 from p3vae.models.posterior_tables import ClassTables, LevelTables, TableBuilder
@@ -32,7 +33,6 @@ from p3vae.models.posterior_tables import ClassTables, LevelTables, TableBuilder
 FloatArray = npt.NDArray[np.float64]
 
 _LEVELS = np.geomspace(0.03, 30.0, 11)
-_LANES = 32
 _AT_ONCE = 8192
 """Pixels that are solved together at most: more would not stay in a core's cache."""
 _NEGLIGIBLE = -80.0
@@ -124,7 +124,7 @@ class PosteriorSolver:
     def _solve(self, spectra: Tensor) -> PixelPosterior:
         pixels = self._projected(spectra.to(self._device))
         ceiling, count = self._ceiling(pixels), len(pixels.norm)
-        found = ceiling.new_zeros((5, self.classes, count + -count % _LANES))
+        found = ceiling.new_zeros((5, self.classes, count + -count % LANES))
         found[0, :, :count] = -torch.inf
         first = _highest(ceiling)
         leading = self._solve_pairs(pixels, torch.arange(count, device=self._device), first.squeeze(0))
@@ -147,7 +147,7 @@ class PosteriorSolver:
         return self.noise.temperature * excess.clamp(min=1.0)
 
     def _projected(self, spectra: Tensor) -> _Pixels:
-        norm = _norms(spectra)
+        norm = norms_of(spectra)
         first, last = np.log(_LEVELS[[0, -1]])
         place = (norm.log() - first) * ((len(_LEVELS) - 1) / (last - first))
         level = place.round().clamp(0, len(_LEVELS) - 1).long()
@@ -157,7 +157,7 @@ class PosteriorSolver:
         precision = norm.new_zeros(len(_LEVELS))
         precision[used] = norm.new_tensor([self._level(k).precision for k in used])
         precision = precision[level]
-        basis, whole = self._tables.basis, len(spectra) - len(spectra) % _LANES
+        basis, whole = self._tables.basis, len(spectra) - len(spectra) % LANES
         projected = norm.new_empty((len(basis), len(spectra)))
         torch.matmul(basis, spectra[:whole].T, out=projected[:, :whole])
         if whole < len(spectra):
@@ -370,41 +370,3 @@ def _log_prior(light: Tensor, z: Tensor, w: Tensor, level: float) -> Tensor:
     prior = light.clamp(min=_LEAST_LIGHT).log_()
     prior.addcmul_(glare, glare, value=-0.5 / level**2)
     return prior.addcmul_(beyond, beyond, value=-0.5 / _SKY_SOFTNESS**2)
-
-
-def _norms(spectra: Tensor) -> Tensor:
-    """Norms of spectra; `norm` is twenty times slower where the bands of a spectrum lie apart."""
-    if _by_pixel(spectra):
-        norms: Tensor = torch.linalg.vector_norm(spectra, dim=1)
-        return norms
-    square = spectra.new_zeros(len(spectra))
-    for band in spectra.T:
-        square.addcmul_(band, band)
-    return square.sqrt_()
-
-
-def _by_pixel(spectra: Tensor) -> bool:
-    """Whether spectra lie one after the other in memory.
-
-    A single one that was cut out of bands lies as if it did, and must go the way of the others.
-    """
-    return spectra.stride(1) == 1 != spectra.stride(0)
-
-
-def picked(spectra: Tensor, rows: Tensor) -> Tensor:
-    """A copy of some spectra (pixels, bands), one after the other in memory whatever the order of all.
-
-    `index_select` is several times faster than brackets, and by rows of memory once more.
-    """
-    if _by_pixel(spectra):
-        return spectra.index_select(0, rows)
-    return spectra.T.index_select(1, rows).T.clone(memory_format=torch.contiguous_format)
-
-
-def padded(rows: Tensor) -> Tensor:
-    """Rows with the last one repeated up to a whole number of lanes.
-
-    Vectors and matrix products of other widths take other paths and round differently; with whole lanes a
-    pixel's result does not depend on its company.
-    """
-    return torch.cat([rows, rows[-1:].expand(-len(rows) % _LANES)])
