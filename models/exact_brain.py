@@ -67,9 +67,7 @@ class ExactBrain:
                 told, is_unknown = scattered.log_evidence.log_softmax(1), unknown[asked, None]
                 second[asked] = torch.where(is_unknown, told, second[asked])
                 third[asked] = torch.where(is_unknown, 0.0, _behind(told))
-                strange = misfit[asked] > STRANGE * self.unknown_misfit
-                for values, better in zip(found[1:4], scattered[1:4], strict=True):
-                    values[rows[asked[strange]]] = better[strange]
+                self._light_the_strange(found, rows[asked], scattered)
             explained = 1 / (misfit / usual_misfit(self.unknown_misfit)).clamp(min=1)[:, None]
             both = torch.lerp(_behind(second), own, explained) + third
             logits[rows] = second if method == "classifier" else both
@@ -84,6 +82,12 @@ class ExactBrain:
             return torch.arange(0, device=evidence.device)
         hesitates = (_behind(evidence) > -HOPELESS).sum(1) > 1
         return (hesitates | (found.misfit > usual_misfit(self.unknown_misfit))).nonzero().squeeze(1)
+
+    def _light_the_strange(self, found: PixelPosterior, rows: Tensor, scattered: PixelPosterior) -> None:
+        """Give the strange among some pixels the light that scatter has for them, (rows,)."""
+        strange = found.misfit[rows] > STRANGE * self.unknown_misfit
+        for values, better in zip(found[1:4], scattered[1:4], strict=True):
+            values[rows[strange]] = better[strange]
 
     def _classified(self, spectra: Tensor, rows: Tensor) -> Tensor:
         """Logits of the classifier, a few pixels at a time: it sees copies of the spectra.
