@@ -15,13 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from p3vae.models.landcover import (
-    ClassLegend,
-    LandCoverModel,
-    TrainingSet,
-    TrainingSettings,
-    train_land_cover,
-)
+from p3vae.models.landcover.model import LandCoverModel
+from p3vae.models.landcover.train import train_land_cover
+from p3vae.models.landcover.types import ClassLegend, TrainingSet, TrainingSettings
 from p3vae.models.metrics import class_scores, regression_score
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands

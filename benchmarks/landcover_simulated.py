@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from landcover_common import VARIANTS, parser, protocol, scores, settings, train_timed, use_threads, write
 
-from p3vae.models.landcover import TrainingSet
+from p3vae.models.landcover.types import TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 

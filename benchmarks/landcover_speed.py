@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from landcover_common import parser, protocol, scores, settings, train_timed, use_threads, write
 from landcover_toulouse import polygons
 
-from p3vae.models.landcover import LandCoverModel, TrainingSet
-from p3vae.models.landcover_brain import light_ratios
-from p3vae.models.landcover_published import PublishedP3VAE
+from p3vae.models.landcover.estimator import light_ratios
+from p3vae.models.landcover.model import LandCoverModel
+from p3vae.models.landcover.types import TrainingSet
+from p3vae.models.landcover.vae.published import PublishedP3VAE
 from p3vae.models.metrics import average_f1
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.irradiance import apparent_reflectance, sky_from_sun

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from p3vae.models.methane import MethaneP3VAE
-from p3vae.models.methane_noise import NoiseModel
-from p3vae.models.methane_types import MethaneSettings, PlumeOptics
+from p3vae.models.methane.model import MethaneP3VAE
+from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
 

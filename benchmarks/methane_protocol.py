@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from p3vae.models.baselines.matched_filter import MatchedFilter
-from p3vae.models.baselines.optimal_estimation import OptimalEstimation
-from p3vae.models.methane import MethaneP3VAE
-from p3vae.models.methane_noise import NoiseModel
-from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import MethaneEstimate, MethaneSettings, PlumeOptics
+from p3vae.models.methane.matched_filter import MatchedFilter
+from p3vae.models.methane.model import MethaneP3VAE
+from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.optimal_estimation import OptimalEstimation
+from p3vae.models.methane.published import PaperSettings, fit_paper
+from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption
 from p3vae.physics.spectral_response import Bands
 

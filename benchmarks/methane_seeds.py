@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from methane_protocol import absorption_table, load_protocol, optics_of, sensor_noise
 
-from p3vae.models.methane import MethaneP3VAE
-from p3vae.models.methane_types import MethaneSettings
+from p3vae.models.methane.model import MethaneP3VAE
+from p3vae.models.methane.types import MethaneSettings
 
 SETTINGS = {"components": 4, "rounds": 3, "max_pixels": 1500}
 COLLAPSED = 0.5

@@ -21,8 +21,8 @@ import numpy as np
 from methane_plumes import _read, _run
 
 from p3vae.cli.products.plumes import RULE, UNUSABLE
-from p3vae.models.plumes import count_false_alarms, label_plumes
-from p3vae.physics.plumes import Plume
+from p3vae.models.methane.plumes import count_false_alarms, label_plumes
+from p3vae.physics.simulation.plumes import Plume
 
 PEAKS_PPM_M = (500.0, 1000.0, 1500.0, 2000.0)
 WIDTH, LENGTH, PIXEL_M = 3.0, 50.0, 30.0

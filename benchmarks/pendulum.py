@@ -23,8 +23,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from p3vae.models.pendulum import NAMES, PendulumModel, PendulumPrediction, PendulumSettings, train_pendulum
-from p3vae.models.pendulum_scores import PendulumScores, score_pendulum, score_prediction
+from p3vae.models.pendulum.model import (
+    NAMES,
+    PendulumModel,
+    PendulumPrediction,
+    PendulumSettings,
+    train_pendulum,
+)
+from p3vae.models.pendulum.scores import PendulumScores, score_pendulum, score_prediction
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ("in_mae", "out_mae", "gap_omega", "gap_xi", "mig_omega", "mig_xi")

@@ -27,7 +27,7 @@ from rasterio.warp import transform
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import accuracy_score, f1_score
 
-from p3vae.models.landcover import load_model
+from p3vae.models.landcover.model import load_model
 from p3vae.physics.spectral_response import Bands
 
 P3VAE = str(Path(sys.executable).with_name("p3vae"))

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from p3vae.models.training import TrainingState
+from p3vae.models.nn.trainer import TrainingState
 
 FORMAT_VERSION = 1
 _CARD_KEY = "p3vae"

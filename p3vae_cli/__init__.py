@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from p3vae.cli.notebook import classify, load_model
+    from p3vae.cli.api import classify, load_model
     from p3vae.cli.scenes import open_scene
 
 __all__ = ["classify", "load_model", "open_scene"]
 
-_HOMES = {"classify": "notebook", "load_model": "notebook", "open_scene": "scenes"}
+_HOMES = {"classify": "api", "load_model": "api", "open_scene": "scenes"}
 
 
 def __getattr__(name: str) -> Any:

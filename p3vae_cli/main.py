@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from p3vae.cli.errors import ExitCode, P3vaeError
+from p3vae.cli.base.errors import ExitCode, P3vaeError
 
 COMMANDS = (
     "info",

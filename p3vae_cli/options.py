@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from p3vae.cli.errors import UsageError
+from p3vae.cli.base.errors import UsageError
 
 SCENE = click.Path(path_type=Path)
 
@@ -155,7 +155,7 @@ def irradiance_options(command: Callable[..., Any]) -> Callable[..., Any]:
         albedo: float,
         **kwargs: Any,
     ) -> Any:
-        from p3vae.cli.illumination import IrradianceOptions
+        from p3vae.cli.workflows.irradiance import IrradianceOptions
 
         return command(
             *args, irradiance=IrradianceOptions(irradiance_table, aod, water_vapour, albedo), **kwargs
@@ -298,9 +298,9 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         as_json: bool,
         **kwargs: Any,
     ) -> Any:
-        from p3vae.cli.mapping import OutputOptions
         from p3vae.cli.products.make import RunOptions
         from p3vae.cli.products.rasters import parse_creation_options
+        from p3vae.cli.workflows.mapping import OutputOptions
 
         if bbox_crs and not bbox:
             raise UsageError("--bbox-crs is of no use without --bbox", remedy="give both or none")

@@ -9,8 +9,8 @@ import click
 from p3vae.cli.options import output_options, scene_options, scenes_argument
 
 if TYPE_CHECKING:
-    from p3vae.cli.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
+    from p3vae.cli.workflows.mapping import OutputOptions
 
 
 @click.command()
@@ -22,8 +22,8 @@ def brightness(scenes: tuple[str, ...], outputs: OutputOptions, scene_options: S
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.brightness import brightness_function, brightness_specs
-    from p3vae.cli.mapping import Plan, map_scenes
+    from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
+    from p3vae.cli.workflows.mapping import Plan, map_scenes
 
     map_scenes(
         scenes,

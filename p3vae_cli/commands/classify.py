@@ -17,10 +17,10 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from p3vae.cli.illumination import IrradianceOptions
-    from p3vae.cli.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.models.landcover import Method
+    from p3vae.cli.workflows.irradiance import IrradianceOptions
+    from p3vae.cli.workflows.mapping import OutputOptions
+    from p3vae.models.landcover.types import Method
 
 
 @click.command()
@@ -54,9 +54,9 @@ def classify(
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.landcover import ClassifyOptions, classify_plan
-    from p3vae.cli.mapping import map_scenes
-    from p3vae.cli.model_files import load_land_cover, model_name
+    from p3vae.cli.workflows.landcover import ClassifyOptions, classify_plan
+    from p3vae.cli.workflows.mapping import map_scenes
+    from p3vae.cli.workflows.model_files import load_land_cover, model_name
 
     loaded = load_land_cover(model, device)
     options = ClassifyOptions(method, probabilities, unknown, irradiance)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 @scene_options
 def info(scene: Path, as_json: bool, models: tuple[Path, ...], scene_options: SceneOptions) -> None:
     """Show what SCENE holds: product, grid, bands, sun, and what could be done with it."""
-    from p3vae.cli.console import stdout
-    from p3vae.cli.model_files import shipped_models, verdicts
+    from p3vae.cli.base.console import stdout
     from p3vae.cli.products.manifest import finite
-    from p3vae.cli.scene_summary import render, summarise
     from p3vae.cli.scenes import open_scene
+    from p3vae.cli.workflows.info import render, summarise
+    from p3vae.cli.workflows.model_files import shipped_models, verdicts
 
     with open_scene(scene, scene_options) as opened:
         summary = summarise(opened) | {

@@ -10,8 +10,8 @@ import click
 from p3vae.cli.options import Finite, FiniteRange, output_options, scene_options, scenes_argument
 
 if TYPE_CHECKING:
-    from p3vae.cli.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
+    from p3vae.cli.workflows.mapping import OutputOptions
 
 FILE = click.Path(path_type=Path)
 
@@ -89,10 +89,10 @@ def invert_methane(
 
     The background is learned from the scene's own plume-free pixels, which are found by themselves.
     """
-    from p3vae.cli.console import StepProgress
-    from p3vae.cli.mapping import map_scenes
-    from p3vae.cli.methane import MADE, MethaneOptions, methane_plan
+    from p3vae.cli.base.console import StepProgress
     from p3vae.cli.products.plumes import PlumeOptions
+    from p3vae.cli.workflows.mapping import map_scenes
+    from p3vae.cli.workflows.methane import MADE, MethaneOptions, methane_plan
 
     plumes = PlumeOptions(
         wind_m_s=wind_m_s,

@@ -17,9 +17,9 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from p3vae.cli.illumination import IrradianceOptions
-    from p3vae.cli.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
+    from p3vae.cli.workflows.irradiance import IrradianceOptions
+    from p3vae.cli.workflows.mapping import OutputOptions
 
 
 @click.command()
@@ -43,9 +43,9 @@ def irradiance_map(
 
     1 is a surface facing the unobstructed sun, 0 full shadow.
     """
-    from p3vae.cli.landcover import irradiance_plan
-    from p3vae.cli.mapping import map_scenes
-    from p3vae.cli.model_files import load_land_cover, model_name
+    from p3vae.cli.workflows.landcover import irradiance_plan
+    from p3vae.cli.workflows.mapping import map_scenes
+    from p3vae.cli.workflows.model_files import load_land_cover, model_name
 
     loaded = load_land_cover(model, device)
     map_scenes(

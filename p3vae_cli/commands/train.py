@@ -16,8 +16,8 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from p3vae.cli.illumination import IrradianceOptions
     from p3vae.cli.scenes import SceneOptions
+    from p3vae.cli.workflows.irradiance import IrradianceOptions
 
 
 @click.command()
@@ -107,11 +107,11 @@ def train(
 
     The unlabelled rest of the scene takes part. Validation keeps whole polygons aside.
     """
-    from p3vae.cli.batch import expand_scenes
-    from p3vae.cli.training_report import report
-    from p3vae.cli.training_run import TrainingRequest
-    from p3vae.cli.training_run import train as run
-    from p3vae.models.landcover import TrainingSettings
+    from p3vae.cli.base.batch import expand_scenes
+    from p3vae.cli.workflows.train import TrainingRequest
+    from p3vae.cli.workflows.train import train as run
+    from p3vae.cli.workflows.train_report import report
+    from p3vae.models.landcover.types import TrainingSettings
 
     settings = TrainingSettings(
         model=model,

@@ -14,9 +14,9 @@ from rasterio.crs import CRS
 from rasterio.errors import CRSError
 from rasterio.warp import transform as transform_points
 
-from p3vae.cli.errors import UsageError
+from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.tiling import Window
 
 Bbox = tuple[float, float, float, float]
 """xmin, ymin, xmax, ymax."""

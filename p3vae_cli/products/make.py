@@ -11,8 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from p3vae.cli.errors import SceneError, UsageError
-from p3vae.cli.pipeline import NoProgress, PixelFunction, Progress, run, stop_on_signals
+from p3vae.cli.base.errors import SceneError, UsageError
+from p3vae.cli.base.pipeline import NoProgress, PixelFunction, Progress, run
+from p3vae.cli.base.signals import stop_on_signals
+from p3vae.cli.base.tiling import tile_pixels, tile_shape, windows
 from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
 from p3vae.cli.products.manifest import Provenance, manifest_document
 from p3vae.cli.products.rasters import GDAL_CACHE_MB, MapSpec, RasterSink, gdal_environment
@@ -20,7 +22,6 @@ from p3vae.cli.products.resample import resample, utm_grid
 from p3vae.cli.products.staging import Staging, require_space, writing
 from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.scenes.base import Grid, Scene
-from p3vae.cli.tiling import tile_pixels, tile_shape, windows
 
 _TYPICAL_RESIDENT = 400 * 2**20
 """Memory of the program before the first tile, on a system that does not tell [bytes]."""

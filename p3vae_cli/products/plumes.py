@@ -17,13 +17,13 @@ from rasterio import features
 from rasterio.transform import AffineTransformer, GCPTransformer
 from scipy import ndimage
 
+from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.rasters import RasterSink, class_map, gdal_environment
 from p3vae.cli.products.staging import Staging, writing
 from p3vae.cli.products.styles import Categories, Category
 from p3vae.cli.scenes.base import Grid, Scene
-from p3vae.cli.tiling import Window
-from p3vae.models.plumes import Plume, PlumeRule, count_false_alarms, label_plumes, list_plumes
+from p3vae.models.methane.plumes import Plume, PlumeRule, count_false_alarms, label_plumes, list_plumes
 from p3vae.physics.emission import DEFAULT_EFFECTIVE_WIND, EFFECTIVE_WIND, EffectiveWind
 from p3vae.physics.quality import Quality
 

@@ -22,12 +22,12 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import MemoryFile
 from rasterio.windows import Window as RasterioWindow
 
-from p3vae.cli.errors import ProductError, UsageError
+from p3vae.cli.base.errors import ProductError, UsageError
+from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.staging import Staging, writing
 from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.products.styles import Categories, Ramp, Style, category_document, style_document
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.tiling import Window
 
 Array = npt.NDArray[Any]
 

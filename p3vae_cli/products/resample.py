@@ -15,10 +15,10 @@ from rasterio.enums import Resampling
 from rasterio.warp import calculate_default_transform, reproject
 from rasterio.warp import transform as transform_points
 
+from p3vae.cli.base.tiling import Window, windows
 from p3vae.cli.products.rasters import RasterSink
 from p3vae.cli.products.styles import Categories
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.tiling import Window, windows
 
 _STRIP_PIXELS = 2**22
 _THROUGH_POINTS = "GCP_TPS"  # thin-plate splines pass through every control point; a polynomial does not

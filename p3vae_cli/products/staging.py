@@ -15,8 +15,8 @@ from typing import Self
 from rasterio._err import CPLE_BaseError
 from rasterio.errors import RasterioError
 
-from p3vae.cli.errors import P3vaeError, ProductError
-from p3vae.cli.pipeline import hold_signals
+from p3vae.cli.base.errors import P3vaeError, ProductError
+from p3vae.cli.base.signals import hold_signals
 
 _SIDECARS = (".aux.xml", ".ovr", ".msk")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.reproduce.runs import Work, kept_arrays
 from p3vae.cli.reproduce.townscape import CLASSES
-from p3vae.cli.reproduce.work import Work, kept_arrays
 from p3vae.physics.pendulum import OBSERVED_STEPS, TIME_STEP_S
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from p3vae.cli.reproduce.landcover_scores import LETTERS
 from p3vae.cli.reproduce.townscape import Spectra, Townscape
-from p3vae.models.landcover import LandCoverModel, Method, Prediction
+from p3vae.models.landcover.model import LandCoverModel
+from p3vae.models.landcover.types import Method, Prediction
 from p3vae.models.metrics import reliability
 
 Arrays = dict[str, npt.NDArray[Any]]

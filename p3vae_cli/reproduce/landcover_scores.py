@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from p3vae.cli.reproduce import toulouse
-from p3vae.models.disentanglement import information_gap
-from p3vae.models.landcover import LandCoverModel, Method, Prediction
+from p3vae.models.landcover.model import LandCoverModel
+from p3vae.models.landcover.types import Method, Prediction
 from p3vae.models.metrics import (
     average_f1,
     class_scores,
+    information_gap,
     overall_accuracy,
     regression_score,
     reliability,

@@ -12,14 +12,10 @@ import numpy as np
 from p3vae.cli.reproduce import toulouse, townscape
 from p3vae.cli.reproduce.landcover_arrays import figure_arrays
 from p3vae.cli.reproduce.landcover_scores import Examiner, judged, light_scores
-from p3vae.cli.reproduce.work import FILES, Outcome, Work
-from p3vae.models.baselines.fg_unet_training import LabelledImage, image_training_set
-from p3vae.models.landcover import (
-    ClassLegend,
-    TrainingSet,
-    TrainingSettings,
-    train_land_cover,
-)
+from p3vae.cli.reproduce.runs import FILES, Outcome, Work
+from p3vae.models.landcover.baselines.fg_unet.train import LabelledImage, image_training_set
+from p3vae.models.landcover.train import train_land_cover
+from p3vae.models.landcover.types import ClassLegend, TrainingSet, TrainingSettings
 from p3vae.models.metrics import latent_spectra_score
 
 ALL_LABELS, FG_UNET = "cnn-all-labels", "fg-unet"

@@ -16,12 +16,12 @@ from p3vae.cli.reproduce.plume_pixels import (
     make_pixels,
     simulated_ground,
 )
-from p3vae.cli.reproduce.work import Outcome, Work
-from p3vae.models.baselines.matched_filter import MatchedFilter
-from p3vae.models.baselines.optimal_estimation import OptimalEstimation
-from p3vae.models.methane import MethaneP3VAE
-from p3vae.models.methane_paper import PaperSettings, fit_paper
-from p3vae.models.methane_types import MethaneEstimate, MethaneSettings
+from p3vae.cli.reproduce.runs import Outcome, Work
+from p3vae.models.methane.matched_filter import MatchedFilter
+from p3vae.models.methane.model import MethaneP3VAE
+from p3vae.models.methane.optimal_estimation import OptimalEstimation
+from p3vae.models.methane.published import PaperSettings, fit_paper
+from p3vae.models.methane.types import MethaneEstimate, MethaneSettings
 from p3vae.models.metrics import regression_score
 
 Invert = Callable[[Tensor], MethaneEstimate]

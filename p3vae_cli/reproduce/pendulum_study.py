@@ -6,9 +6,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from p3vae.cli.reproduce.work import Outcome, Work
-from p3vae.models.pendulum import Name, PendulumModel, PendulumPrediction, PendulumSettings, train_pendulum
-from p3vae.models.pendulum_scores import score_pendulum, score_prediction
+from p3vae.cli.reproduce.runs import Outcome, Work
+from p3vae.models.pendulum.model import (
+    Name,
+    PendulumModel,
+    PendulumPrediction,
+    PendulumSettings,
+    train_pendulum,
+)
+from p3vae.models.pendulum.scores import score_pendulum, score_prediction
 from p3vae.physics.pendulum import FORECAST_STEPS, OBSERVED_STEPS, Pendulums, simulate_pendulums
 
 ZERO = "zero"

@@ -7,7 +7,6 @@ no other part saw.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from p3vae.models.methane_noise import NoiseModel
-from p3vae.models.methane_types import PlumeOptics
+from p3vae.cli.base.tables import read_rows
+from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
-from p3vae.physics.simulation import SimulationSettings, simulate_radiance
+from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance
 from p3vae.physics.spectral_response import FWHM_PER_SIGMA, Bands, outside
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -119,7 +119,7 @@ def _split(pieces: tuple[FloatArray, ...], how: str, rng: np.random.Generator) -
 
 def simulated_ground(size: int = 75) -> Ground:
     """Three simulated towns; plumes act through the same band curves that the methods are given."""
-    from p3vae.cli.products.layouts_prisma import prisma_all_bands
+    from p3vae.cli.workflows.simulate.prisma import prisma_all_bands
 
     every = prisma_all_bands()[0]
     usable = ~outside(every.wavelength_nm, _MEASURED_NM) & (np.diff(every.wavelength_nm, prepend=0.0) > 4.0)
@@ -207,7 +207,6 @@ def _tiles(path: Path) -> tuple[tuple[FloatArray, ...], FloatArray]:
 
 def _two_columns(path: Path) -> tuple[FloatArray, FloatArray]:
     """Wavelength [µm], returned in nm, and a value, of a table that may have decimal commas in quotes."""
-    with path.open(newline="") as stream:
-        rows = [[float(cell.replace(",", ".")) for cell in row[:2]] for row in csv.reader(stream)]
+    rows = [[float(cell.replace(",", ".")) for cell in row[:2]] for row in read_rows(path)]
     table = np.array(rows)
     return table[:, 0] * 1000.0, table[:, 1]

@@ -11,22 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from p3vae.cli.console import StepProgress, note, stderr
-from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
-from p3vae.cli.pipeline import hold_signals, interrupt_on_signals
+from p3vae.cli.base.console import StepProgress, note, stderr
+from p3vae.cli.base.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
+from p3vae.cli.base.signals import hold_signals, interrupt_on_signals
 from p3vae.cli.products.staging import writing
 from p3vae.cli.reproduce import report
+from p3vae.cli.reproduce.runs import LAYOUT, Outcome, Work, keep, kept, perform, require_data, sources_digest
 from p3vae.cli.reproduce.tables import NAMES, Table, table
-from p3vae.cli.reproduce.work import (
-    LAYOUT,
-    Outcome,
-    Work,
-    keep,
-    kept,
-    perform,
-    require_data,
-    sources_digest,
-)
 
 Failure = tuple[Work, Exception]
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from p3vae.physics import materials
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
 from p3vae.physics.irradiance import apparent_reflectance
+from p3vae.physics.simulation import materials
 from p3vae.physics.spectral_response import Bands, outside
 
 FloatArray = npt.NDArray[np.floating[Any]]

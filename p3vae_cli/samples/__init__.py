@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from p3vae.cli.errors import LabelError, UsageError
+from p3vae.cli.base.errors import LabelError, UsageError
 from p3vae.cli.samples.draw import DrawnPixels, Samples, draw_pixels, draw_samples
 from p3vae.cli.samples.pixels import LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.samples.raster import is_raster, raster_labels

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.errors import LabelError
+from p3vae.cli.base.errors import LabelError
+from p3vae.cli.base.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.samples.pixels import LabelledPixels
 from p3vae.cli.scenes.base import Scene
-from p3vae.cli.tiling import Window, tile_pixels, tile_shape, windows
-from p3vae.models.patches import PatchSet
+from p3vae.models.landcover.patches import PatchSet
 
 Index = npt.NDArray[np.int64]
 

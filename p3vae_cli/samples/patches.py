@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.console import note
+from p3vae.cli.base.console import note
+from p3vae.cli.base.tiling import Window
 from p3vae.cli.samples.draw import Samples, subset
 from p3vae.cli.scenes.base import Scene
-from p3vae.cli.tiling import Window
-from p3vae.models.patches import (
+from p3vae.models.landcover.patches import (
     MOST_BYTES,
     PATCH_SIZE,
     PatchSet,

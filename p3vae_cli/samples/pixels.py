@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.errors import LabelError
+from p3vae.cli.base.errors import LabelError
 
 MAX_CLASSES = 255
 """Land cover is written as uint8 with 0 for nodata."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.errors import SceneError
+from p3vae.cli.base.errors import SceneError
 from p3vae.cli.samples.draw import Samples
 from p3vae.physics.spectral_response import WATER_VAPOUR_NM, Bands, outside
 

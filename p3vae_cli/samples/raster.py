@@ -14,7 +14,7 @@ from rasterio.errors import RasterioError
 from rasterio.vrt import WarpedVRT
 from scipy import ndimage
 
-from p3vae.cli.errors import LabelError
+from p3vae.cli.base.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.scenes.base import Grid, reading, same_place
 

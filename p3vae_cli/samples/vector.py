@@ -18,7 +18,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from rasterio import features
 from shapely.geometry.base import BaseGeometry
 
-from p3vae.cli.errors import LabelError
+from p3vae.cli.base.errors import LabelError
 from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.scenes.base import Grid
 from p3vae.cli.scenes.masking import in_crs

@@ -1,6 +1,7 @@
 """Hyperspectral scenes, whatever product they come in: `open_scene(path)`."""
 
-from p3vae.cli.scenes.base import UNITS, Acquisition, Grid, Quantity, Scene, SceneOptions, SpectraTile
+from p3vae.cli.base.tiling import SpectraTile
+from p3vae.cli.scenes.base import UNITS, Acquisition, Grid, Quantity, Scene, SceneOptions
 from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.overrides import parse_ranges
 

@@ -23,8 +23,8 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
-from p3vae.cli.errors import SceneError
-from p3vae.cli.tiling import Window
+from p3vae.cli.base.errors import SceneError
+from p3vae.cli.base.tiling import SpectraTile, Window
 from p3vae.physics.spectral_response import Bands
 
 Quantity = Literal["reflectance", "radiance"]
@@ -92,21 +92,6 @@ class Acquisition:
     """Start of acquisition, UTC."""
     longitude_deg: float | None = None
     latitude_deg: float | None = None
-
-
-@dataclass(frozen=True)
-class SpectraTile:
-    """The spectra of one window, in physical units."""
-
-    values: npt.NDArray[np.float32]
-    """(rows, cols, bands): reflectance [1] or radiance [W m-2 sr-1 um-1]; NaN where invalid.
-
-    In memory the axes lie as in the file, often with bands first: prefer matrix products and
-    reductions, which do not mind, and copy only what needs spectra side by side.
-    """
-    valid: npt.NDArray[np.bool_]
-    """(rows, cols): True where every good band holds a finite value."""
-    window: Window
 
 
 class CubeReader(Protocol):

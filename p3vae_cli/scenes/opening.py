@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes import emit, enmap, envi, geotiff, prisma
+from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
 from p3vae.cli.scenes.base import Product, Scene, SceneOptions, reading
-from p3vae.cli.scenes.hdf5 import open_hdf5
+from p3vae.cli.scenes.formats import emit, enmap, envi, geotiff, prisma
+from p3vae.cli.scenes.formats.hdf5 import open_hdf5
 
 _HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")

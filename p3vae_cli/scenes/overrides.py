@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.errors import SceneError, UsageError
+from p3vae.cli.base.errors import SceneError, UsageError
+from p3vae.cli.base.tables import read_rows
 
 _RANGE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:-\s*(\d+(?:\.\d*)?))?\s*(?:nm)?\s*")
 _COLUMNS = ("wavelength_nm", "fwhm_nm", "good")
@@ -64,11 +64,10 @@ def read_wavelengths_file(path: Path) -> WavelengthTable:
 
 def _read_rows(path: Path) -> list[list[str]]:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(map(str.strip, row))]
+        rows = read_rows(path)
     except FileNotFoundError as error:
         raise SceneError("no such file", path=path, remedy="check --wavelengths-file") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError) as error:
         raise _bad_table(path, f"cannot be read as CSV: {error}") from error
     if len({len(row) for row in rows}) > 1:
         raise _bad_table(path, "has lines of different length")

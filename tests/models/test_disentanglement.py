@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3vae.models.disentanglement import information_gap
+from p3vae.models.metrics import information_gap
 
 
 def all_pairs(levels: int) -> tuple[np.ndarray, np.ndarray]:

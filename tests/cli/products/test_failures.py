@@ -14,9 +14,9 @@ import pytest
 import rasterio
 from affine import Affine
 
-from p3vae.cli.brightness import brightness_function, brightness_specs
-from p3vae.cli.errors import ProductError
+from p3vae.cli.base.errors import ProductError
 from p3vae.cli.products.make import RunOptions, make_products
+from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
 from tests.cli.fake_scene import MemoryReader, memory_scene, random_cube
 
 ROOT = Path(__file__).resolve().parents[3]

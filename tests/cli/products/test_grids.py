@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pyproj import Transformer
 from rasterio.crs import CRS
 
-from p3vae.cli.errors import UsageError
+from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.grids import bbox_window, subgrid
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.tiling import Window
 from tests.cli.fake_scene import map_grid, swath_grid
 
 

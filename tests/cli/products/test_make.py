@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.warp import transform as transform_points
 
-from p3vae.cli.brightness import brightness_function, brightness_specs
-from p3vae.cli.errors import SceneError, UsageError
+from p3vae.cli.base.errors import SceneError, UsageError
 from p3vae.cli.products.make import RunOptions, make_products
 from p3vae.cli.products.manifest import Provenance, sha256
 from p3vae.cli.products.rasters import MapSpec, class_map, parse_creation_options
 from p3vae.cli.products.styles import Categories, Category, Ramp
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
 from tests.cli.fake_scene import map_grid, memory_scene, random_cube, swath_grid
 
 RIO = Path(sys.executable).with_name("rio")

@@ -12,7 +12,7 @@ from rasterio.crs import CRS
 
 from p3vae.cli.products.plumes import RULE, PlumeOptions, fill_from_neighbours, pixel_area_m2
 from p3vae.cli.scenes.base import Grid
-from p3vae.models.plumes import label_plumes
+from p3vae.models.methane.plumes import label_plumes
 
 METRES_PER_DEGREE = np.pi * 6_371_008.8 / 180  # a sphere, good to 0.5 %
 

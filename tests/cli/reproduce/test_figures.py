@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from p3vae.cli.reproduce.figures import draw
-from p3vae.cli.reproduce.work import Outcome, Work, keep, kept, kept_arrays
+from p3vae.cli.reproduce.runs import Outcome, Work, keep, kept, kept_arrays
 
 BANDS = np.linspace(400.0, 2400.0, 20)
 

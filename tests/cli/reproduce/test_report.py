@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from p3vae.cli.reproduce import report
+from p3vae.cli.reproduce.runs import FILES
 from p3vae.cli.reproduce.tables import NAMES, Column, Row, Table, score_name, table
-from p3vae.cli.reproduce.work import FILES
 from p3vae.models.metrics import paired_p_value
 
 TABLE = Table(

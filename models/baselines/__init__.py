@@ -1,1 +1,0 @@
-"""Rivals that p3VAE is measured against."""

@@ -1,0 +1,1 @@
+"""FG-UNet: a U-Net on image patches."""

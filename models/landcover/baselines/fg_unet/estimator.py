@@ -1,0 +1,46 @@
+"""FG-UNet as a land-cover model: classes of whole images, through the seam that all models share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from p3vae.models.landcover.baselines.fg_unet.network import HALO, FineGrainedUNet
+from p3vae.models.landcover.estimator import Frame, Judgement
+from p3vae.models.landcover.network import StoredNetwork
+from p3vae.models.landcover.types import Method
+from p3vae.physics.illumination import SpectralIrradiance
+
+_PIXELS = 4096
+"""Spectra worked on at once: they are large beside the features that an image needs at once."""
+
+
+class FGUNet(StoredNetwork):
+    """Classes by the network, and how well it rebuilds a spectrum."""
+
+    methods: tuple[Method, ...] = ("classifier",)
+    gives_misfit = True
+    halo = HALO
+    usual_misfit: Tensor
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame)
+        self.network = FineGrainedUNet(len(frame.bands), len(frame.legend))
+        self.register_buffer("usual_misfit", torch.tensor(1.0))
+
+    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+        """Not from spectra alone."""
+        raise ValueError("fg-unet looks at a pixel's neighbours: it needs an image, not a table of spectra")
+
+    def judge_image(self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]) -> Judgement:
+        """Classes and misfit of the pixels of an image."""
+        network, pieces = self.network, [piece for part in spectra for piece in torch.split(part, _PIXELS)]
+        reduced = torch.cat([network.spectral(piece) for piece in pieces])
+        features = reduced.new_zeros((*mask.shape, reduced.shape[1]))
+        features[mask] = reduced
+        logits, neighbourhood = network(features[None], origin)
+        near = torch.split(neighbourhood[0][mask], [len(piece) for piece in pieces])
+        misfit = torch.cat([network.misfit(*both) for both in zip(pieces, near, strict=True)])
+        return Judgement(logits[0][mask], misfit=misfit / self.usual_misfit)

@@ -1,0 +1,1 @@
+"""The default p3VAE: a library of endmember spectra with an exact posterior."""

@@ -1,0 +1,242 @@
+"""A trained land-cover model: what it knows, how it predicts, and how it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_model_file, write_model_file
+from p3vae.models.landcover.estimator import Brain, Frame, ImageBrain, Judgement, Spectra, brain_type
+from p3vae.models.landcover.types import (
+    ClassLegend,
+    ClassScore,
+    FloatArray,
+    Method,
+    Prediction,
+    TrainingSettings,
+    TrainingSummary,
+)
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.spectral_response import Bands, select_spectra
+
+KIND = "landcover"
+_DARKEST_RMS = 1e-4
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class LandCoverModel:
+    """Classes, bands, and the brain that tells them apart; immutable once trained."""
+
+    legend: ClassLegend
+    bands: Bands
+    irradiance: SpectralIrradiance
+    """The illumination it was trained under, at its bands."""
+    settings: TrainingSettings
+    summary: TrainingSummary
+    brain: Brain
+    data_sha256: str = ""
+    """Hash of the training spectra and labels."""
+    device: str = "cpu"
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Ways it can tell classes, the usual one first."""
+        return self.brain.methods
+
+    @property
+    def halo(self) -> int:
+        """How far it looks at a pixel's neighbours [pixels]."""
+        return self.brain.halo if isinstance(self.brain, ImageBrain) else 0
+
+    def predict(
+        self,
+        spectra: FloatArray,
+        irradiance: SpectralIrradiance,
+        *,
+        method: Method | None = None,
+        want_probabilities: bool = False,
+    ) -> Prediction:
+        """Classes, and light where the model tells it, of apparent reflectance spectra, (pixels, bands).
+
+        `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
+        `method` None is the model's usual one. Deterministic, and the same however the pixels are split
+        over calls, from networks of the rivals and of the published p3VAE up to rounding.
+        """
+        chosen = method or self.methods[0]
+        if chosen not in self.methods:
+            raise ValueError(f"a {self.settings.model} model has no {chosen}")
+        usable, chunks = self._chunks(spectra)
+        with torch.inference_mode():
+            parts = [self.brain.judge(chunk, irradiance, chosen) for chunk in chunks]
+        found = Judgement(*(_joined(values) for values in zip(*parts, strict=True)))
+        return self._prediction(found, usable, want_probabilities)
+
+    def predict_image(
+        self,
+        image: FloatArray,
+        irradiance: SpectralIrradiance,
+        *,
+        origin: tuple[int, int] = (0, 0),
+        method: Method | None = None,
+        want_probabilities: bool = False,
+    ) -> Prediction:
+        """The same of all pixels, row by row, of an image (rows, cols, bands) with NaN for nodata.
+
+        The only way for a model that looks at neighbours; any other gives what `predict` gives. `origin` is
+        the row and column of the first pixel in the scene that the image was cut from, with `halo` pixels
+        around those of interest where the scene has them.
+        """
+        spectra = image.reshape(-1, image.shape[-1])
+        if not isinstance(self.brain, ImageBrain):
+            return self.predict(spectra, irradiance, method=method, want_probabilities=want_probabilities)
+        usable, chunks = self._chunks(spectra)
+        mask = usable.reshape(image.shape[:2]).copy()
+        if not usable.any():
+            mask[0, 0] = True  # the place of the made-up one
+        with torch.inference_mode():
+            found = self.brain.judge_image(list(chunks), torch.from_numpy(mask).to(self.device), origin)
+        return self._prediction(found, usable, want_probabilities)
+
+    def _prediction(
+        self, found: Judgement, usable: npt.NDArray[np.bool_], want_probabilities: bool
+    ) -> Prediction:
+        probability = found.logits.softmax(1)
+        confidence, index = (_spread(values.cpu().numpy(), usable) for values in probability.max(1))
+        ids = np.asarray(self.legend.ids, dtype=np.uint8)[index]
+        sun, sun_std, sky, misfit = (
+            None if values is None else _spread(values.cpu().numpy(), usable) for values in found[1:]
+        )
+        return Prediction(
+            class_id=np.where(usable, ids, np.uint8(0)),
+            confidence=confidence,
+            irradiance=sun,
+            irradiance_std=sun_std,
+            sky=sky,
+            misfit=misfit,
+            probabilities=_spread(probability.cpu().numpy(), usable) if want_probabilities else None,
+        )
+
+    def codes(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:
+        """Latent codes (pixels, latents) without the class, the light first; zero for useless pixels.
+
+        None from a model without latent variables.
+        """
+        usable, chunks = self._chunks(spectra)
+        with torch.inference_mode():
+            found = _joined([self.brain.codes(chunk, irradiance) for chunk in chunks])
+        return None if found is None else _spread(found.cpu().numpy(), usable)
+
+    def generate(self, index: int, codes: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:
+        """Mean spectra (samples, bands) of the class at `index` with codes (samples, latents).
+
+        The way back from `codes`; None from a model without a decoder.
+        """
+        with torch.inference_mode():
+            values = torch.as_tensor(codes, dtype=torch.float32, device=self.device)
+            made = self.brain.generate(index, values, irradiance)
+        return None if made is None else made.cpu().numpy()
+
+    def latent_spectra(self) -> list[Spectra] | None:
+        """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
+        return self.brain.latent_spectra()
+
+    def relight(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
+        """What the same ground would show flat and sunlit, (pixels, bands); NaN where it has no class."""
+        return self.predict(spectra, irradiance).relit(spectra, irradiance)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything the model file holds."""
+        return model_file(self).digest
+
+    def _chunks(self, spectra: FloatArray) -> tuple[npt.NDArray[np.bool_], Iterator[Tensor]]:
+        """Which pixels can be used, and those in pieces; a made-up one if none can."""
+        values = np.asarray(spectra, dtype=np.float32)
+        if values.ndim != 2 or values.shape[1] != len(self.bands):
+            raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
+        # Finite only if every band is, and needs no copy of the spectra.
+        energy = np.einsum("ij,ij->i", values, values)
+        usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
+        if not usable.any():
+            return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
+        kept = torch.from_numpy(select_spectra(values, usable))
+        return usable, (piece.to(self.device) for piece in torch.split(kept, _CHUNK))
+
+
+def _joined(parts: tuple[Tensor | None, ...] | list[Tensor | None]) -> Any:
+    given = [values for values in parts if values is not None]
+    return torch.cat(given) if given else None
+
+
+def _spread(values: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Values of the usable pixels at their places, zero elsewhere."""
+    out = np.zeros((len(usable), *values.shape[1:]), values.dtype)
+    out[usable] = values[: int(usable.sum())]
+    return out
+
+
+def save_model(path: str | Path, model: LandCoverModel) -> None:
+    """Write one model file, atomically."""
+    write_model_file(path, model_file(model))
+
+
+def load_model(path: str | Path, device: str = "cpu") -> LandCoverModel:
+    """Read and check a model file; `ModelFormatError` says what is wrong with it."""
+    file = read_model_file(path, kind=KIND)
+    try:
+        return _from_file(file, device)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ModelFormatError(f"{path}: its content is not a complete land-cover model ({error})") from error
+
+
+def model_file(model: LandCoverModel) -> ModelFile:
+    """Card and tensors of a model."""
+    card = {
+        "classes": asdict(model.legend),
+        "bands": {
+            "wavelength_nm": model.bands.wavelength_nm.tolist(),
+            "fwhm_nm": model.bands.fwhm_nm.tolist(),
+        },
+        "illumination": {"sun_zenith_deg": model.irradiance.sun_zenith_deg},
+        "settings": asdict(model.settings),
+        "summary": asdict(model.summary),
+        "data_sha256": model.data_sha256,
+    }
+    light = {
+        "irradiance.direct": torch.as_tensor(model.irradiance.direct),
+        "irradiance.diffuse": torch.as_tensor(model.irradiance.diffuse),
+    }
+    return ModelFile(KIND, card | model.brain.notes(), light | model.brain.tensors())
+
+
+def _from_file(file: ModelFile, device: str) -> LandCoverModel:
+    card, tensors = file.card, file.tensors
+    classes = card["classes"]
+    legend = ClassLegend(
+        tuple(classes["ids"]), tuple(classes["names"]), tuple((r, g, b) for r, g, b in classes["colours"])
+    )
+    bands = Bands.of(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
+    irradiance = SpectralIrradiance(
+        bands.wavelength_nm,
+        tensors["irradiance.direct"].numpy(),
+        tensors["irradiance.diffuse"].numpy(),
+        card["illumination"]["sun_zenith_deg"],
+    )
+    summary = dict(card["summary"])
+    summary["scores"] = tuple(ClassScore(**score) for score in summary["scores"])
+    for name in ("warnings", "adopted"):
+        summary[name] = tuple(summary.get(name, ()))
+    settings = TrainingSettings(**card["settings"])
+    frame = Frame(legend, bands, irradiance, settings)
+    brain = brain_type(settings).restore(frame, card, tensors).on(device)
+    return LandCoverModel(
+        legend, bands, irradiance, settings, TrainingSummary(**summary), brain, card["data_sha256"], device
+    )

@@ -1,0 +1,172 @@
+"""What the land-cover model is trained on, how, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.models.landcover.patches import PatchSet
+from p3vae.models.nn.trainer import TrainingState
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import SKY_OFFSET, relight_spectra
+
+__all__ = [
+    "ClassLegend",
+    "ClassScore",
+    "EpochReport",
+    "Method",
+    "ModelName",
+    "Prediction",
+    "Preset",
+    "TrainingError",
+    "TrainingSet",
+    "TrainingSettings",
+    "TrainingState",
+    "TrainingSummary",
+]
+
+FloatArray = npt.NDArray[np.float32]
+Preset = Literal["default", "paper"]
+Method = Literal["posterior", "classifier"]
+ModelName = Literal["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "fg-unet", "random-forest"]
+
+
+@dataclass(frozen=True)
+class ClassLegend:
+    """The land-cover classes, in the order of the model's class index."""
+
+    ids: tuple[int, ...]
+    """Values written in products, 1 to 255; 0 is nodata."""
+    names: tuple[str, ...]
+    colours: tuple[tuple[int, int, int], ...]
+    """Red, green, blue, 0 to 255."""
+
+    def __post_init__(self) -> None:
+        if not len(self.ids) == len(self.names) == len(self.colours):
+            raise ValueError("a legend needs one id, one name and one colour per class")
+        if len(self.ids) < 2:
+            raise ValueError("at least two classes are needed to tell land cover apart")
+        if len(set(self.ids)) != len(self.ids) or not all(1 <= i <= 255 for i in self.ids):
+            raise ValueError("class ids must be distinct whole numbers from 1 to 255")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Spectra to learn from, at the model's bands, as apparent reflectance [1]."""
+
+    spectra: FloatArray
+    """Labelled, (samples, bands)."""
+    class_index: npt.NDArray[np.integer[Any]]
+    """Position of each sample's class in the legend, (samples,)."""
+    group: npt.NDArray[np.integer[Any]]
+    """Polygon each sample came from, (samples,): validation keeps whole polygons aside."""
+    unlabelled: FloatArray
+    """(pixels, bands); may have no rows."""
+    patches: PatchSet | None = None
+    """The images around the labelled samples and others, for models that look at neighbours."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What to train, and how."""
+
+    preset: Preset = "default"
+    """p3VAE as published (`paper`) or ours; the rivals are always as published."""
+    epochs: int | None = None
+    """Passes over the data; None is the model's own number."""
+    seed: int = 0
+    physics: bool = True
+    """False leaves f_E out of our p3VAE: the twin that shows what the physics brings."""
+    stop_gradient: bool = True
+    """Unlabelled pixels never change the latent reflectance spectra that labels gave."""
+    adoption: bool = True
+    """In our p3VAE, unlabelled pixels may add a spectrum to a class that surely is theirs but lacks it."""
+    batch_size: int = 64
+    spectra_per_class: int = 4
+    """dim(v): latent reflectance spectra of one class, at most."""
+    validation_fraction: float = 0.25
+    """Share of each class's polygons kept aside."""
+    model: ModelName = "p3vae"
+    sky_offset: float = SKY_OFFSET
+    """g_b of the published p3VAE: the skylight that reaches ground without any sun [1]."""
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What to show after one epoch."""
+
+    epoch: int
+    """From 1."""
+    epochs: int
+    losses: Mapping[str, float]
+    """Named terms of the objective, batch means."""
+    validation_f1: float
+    """Average F1 of samples kept aside; nan where all are learned from."""
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """How well one class was found on the validation polygons."""
+
+    name: str
+    samples: int
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """The outcome of a training run, kept in the model file."""
+
+    epochs: int
+    scores: tuple[ClassScore, ...]
+    """One per class, by the posterior."""
+    average_f1: float
+    classifier_f1: float
+    """Of q(y|x), on samples that it never saw."""
+    restarts: int
+    warnings: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+    """Classes to which unlabelled pixels added a spectrum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Maps of one block of pixels, every array (pixels,) unless said."""
+
+    class_id: npt.NDArray[np.uint8]
+    """Ids of the legend; 0 where the spectrum was not finite or entirely dark."""
+    confidence: FloatArray
+    """Probability of the chosen class."""
+    irradiance: FloatArray | None = None
+    """z_E = δ·cosΘ, posterior mean [1]; None from a model that does not tell light."""
+    irradiance_std: FloatArray | None = None
+    """Posterior standard deviation of z_E [1]."""
+    sky: FloatArray | None = None
+    """Share of the diffuse irradiance of flat ground, posterior mean [1]."""
+    misfit: FloatArray | None = None
+    """How badly the best class explains a spectrum, unknown above 1; None without a decoder."""
+    probabilities: FloatArray | None = None
+    """(pixels, classes), only when asked for."""
+
+    def relit(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
+        """What the same pixels would show flat and sunlit, NaN where they have no class.
+
+        `spectra` (pixels, bands) and `irradiance` may be at other bands than those the light was told from.
+        """
+        if self.irradiance is None or self.sky is None:
+            raise ValueError("the model does not tell light")
+        sun = np.where(self.class_id > 0, self.irradiance, np.float32(np.nan))
+        return relight_spectra(spectra, sun, self.sky, irradiance)
+
+
+class TrainingError(ValueError):
+    """A training set or a run that cannot give a model."""

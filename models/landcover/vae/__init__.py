@@ -1,0 +1,1 @@
+"""Semi-supervised VAEs: the published p3VAE and its two relatives."""

@@ -1,0 +1,185 @@
+"""The matched filter family: classic, on log radiance, and iterated with albedo and sparsity.
+
+Per detector column (or group of columns): mu, C mean and covariance of the background, t the change of
+radiance per ppm m:   alpha = (x - mu)' C^-1 t / (t' C^-1 t).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from p3vae.models.methane.covariance import shrunk_covariance
+from p3vae.models.methane.types import MethaneEstimate, PlumeOptics
+
+Variant = Literal["classic", "log", "mag1c"]
+
+WINDOW_NM = (1590.0, 2500.0)
+"""Bands a filter looks at [nm]: those where methane absorbs, and their neighbours."""
+ITERATIONS = 30
+SPARSITY_FLOOR_PPM_M = 1.0
+"""Keeps the reweighted penalty 1 / alpha finite [ppm m]."""
+DARKEST_SHARE = 1e-3
+"""Of the mean radiance: darker pixels are raised to it before their logarithm is taken."""
+MIN_PIXELS_PER_BAND = 2.0
+"""Columns with fewer pixels share their statistics with their neighbours."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Statistics:
+    """Of one group of detector columns."""
+
+    mean: Tensor
+    target: Tensor
+    """t, change of the spectrum per ppm m, (bands,)."""
+    filter: Tensor
+    """C^-1 t, (bands,)."""
+    power: Tensor
+    """t' C^-1 t."""
+    clutter: Tensor
+    """Scatter of the filter's output over the background [ppm m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedFilter:
+    """A fitted filter: statistics per group of detector columns."""
+
+    variant: Variant
+    bands: Tensor
+    """Indices of the bands in use."""
+    slope: Tensor
+    """d ln L / d ppm m of these bands."""
+    floor: Tensor
+    """Least radiance (bands,) whose logarithm is taken; from the fitted pixels, so that tiles agree."""
+    statistics: tuple[_Statistics, ...]
+    group_of_column: Tensor | None
+    """Group of each detector column; None when all columns are one."""
+
+    @classmethod
+    def fit(
+        cls,
+        radiance: Tensor,
+        optics: PlumeOptics,
+        *,
+        variant: Variant = "classic",
+        detector_column: Tensor | None = None,
+    ) -> MatchedFilter:
+        """From background radiance (pixels, bands); `mag1c` also takes pixels with rare plumes."""
+        inside = (optics.wavelength_nm >= WINDOW_NM[0]) & (optics.wavelength_nm <= WINDOW_NM[1])
+        stuck = radiance.amax(0) == radiance.amin(0)
+        bands = torch.where(inside & ~stuck)[0]
+        if not optics.absorbing[bands].any():
+            raise ValueError("a matched filter needs bands between 1590 and 2500 nm")
+        slope = -optics.slope[bands]
+        floor = DARKEST_SHARE * radiance[:, bands].double().abs().mean(0)
+        spectra = _domain(radiance[:, bands].double(), variant, floor)
+        if detector_column is None:
+            return cls(variant, bands, slope, floor, (_statistics(spectra, slope, variant),), None)
+        columns = optics.detector_columns or int(detector_column.max()) + 1
+        group = _column_groups(detector_column, columns, MIN_PIXELS_PER_BAND * len(bands))
+        statistics = tuple(
+            _statistics(spectra[group[detector_column] == g], slope, variant)
+            for g in range(int(group.max()) + 1)
+        )
+        return cls(variant, bands, slope, floor, statistics, group)
+
+    def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
+        """Enhancements of radiance (pixels, bands)."""
+        spectra = _domain(radiance[:, self.bands].double(), self.variant, self.floor)
+        if self.group_of_column is None:
+            return self._invert_group(spectra, self.statistics[0])
+        if detector_column is None:
+            raise ValueError("this filter was fitted per detector column: the pixels' columns are needed")
+        group = self.group_of_column[detector_column]
+        out = torch.empty(3, len(spectra), dtype=torch.float64)
+        for g in sorted(set(group.tolist())):
+            rows = torch.where(group == g)[0]
+            part = self._invert_group(spectra[rows], self.statistics[g])
+            out[:, rows] = torch.stack([part.ppm_m, part.std, part.sensitivity])
+        return MethaneEstimate(*out)
+
+    def _invert_group(self, spectra: Tensor, s: _Statistics) -> MethaneEstimate:
+        clutter = s.clutter
+        response = (spectra - s.mean) @ s.filter
+        if self.variant == "log":
+            ones = torch.ones(len(spectra), dtype=torch.float64)
+            return MethaneEstimate(response / s.power, clutter * ones, ones)
+        sensitivity = (spectra * self.slope) @ s.filter / s.power
+        if self.variant == "classic":
+            return MethaneEstimate(response / s.power, clutter.expand(len(spectra)), sensitivity)
+        albedo = _albedo(spectra, s.mean)
+        alpha = _sparse_enhancement(response, albedo, s.power, ITERATIONS)
+        return MethaneEstimate(alpha, clutter / albedo, sensitivity / albedo)
+
+
+def _domain(radiance: Tensor, variant: Variant, floor: Tensor) -> Tensor:
+    return torch.log(torch.maximum(radiance, floor)) if variant == "log" else radiance
+
+
+def _statistics(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics:
+    first = _background(spectra, slope, variant)
+    return _without_plumes(spectra, slope, first) if variant == "mag1c" else first
+
+
+def _background(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics:
+    mean = spectra.mean(0)
+    _, shrinkage = shrunk_covariance(spectra - mean)
+    return _matched(spectra, slope if variant == "log" else slope * mean, shrinkage)
+
+
+def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
+    """The filter for `target` over the background `spectra`."""
+    mean = spectra.mean(0)
+    sample = (spectra - mean).T @ (spectra - mean) / len(spectra)
+    covariance = (1.0 - shrinkage) * sample + shrinkage * torch.diag(sample.diagonal())
+    matched = torch.cholesky_solve(target[:, None], torch.linalg.cholesky(covariance))[:, 0]
+    power = target @ matched
+    return _Statistics(mean, target, matched, power, (matched @ sample @ matched).sqrt() / power)
+
+
+def _without_plumes(spectra: Tensor, slope: Tensor, start: _Statistics) -> _Statistics:
+    """Alternate enhancements and statistics of what is left without them (Foote et al. 2020)."""
+    current, alpha = start, torch.zeros(len(spectra), dtype=torch.float64)
+    _, shrinkage = shrunk_covariance(spectra - start.mean)
+    for _ in range(ITERATIONS):
+        albedo = _albedo(spectra, current.mean)
+        response = (spectra - current.mean) @ current.filter
+        alpha = _penalised(response, albedo, current.power, alpha)
+        clean = spectra - (albedo * alpha)[:, None] * current.target
+        current = _matched(clean, slope * clean.mean(0), shrinkage)
+    return current
+
+
+def _albedo(spectra: Tensor, mean: Tensor) -> Tensor:
+    """Brightness of each pixel relative to the mean spectrum."""
+    return (spectra @ mean / (mean @ mean)).clamp(min=1e-3)
+
+
+def _penalised(response: Tensor, albedo: Tensor, power: Tensor, before: Tensor) -> Tensor:
+    """One step of reweighted-L1, non-negative estimation."""
+    penalty = 1.0 / (before + SPARSITY_FLOOR_PPM_M)
+    return ((response - penalty) / (albedo * power)).clamp(min=0.0)
+
+
+def _sparse_enhancement(response: Tensor, albedo: Tensor, power: Tensor, iterations: int) -> Tensor:
+    alpha = (response / (albedo * power)).clamp(min=0.0)
+    for _ in range(iterations):
+        alpha = _penalised(response, albedo, power, alpha)
+    return alpha
+
+
+def _column_groups(detector_column: Tensor, columns: int, needed: float) -> Tensor:
+    """Group of each of `columns`: neighbours are joined until a group holds `needed` pixels."""
+    counts = torch.bincount(detector_column, minlength=columns)
+    group, filled = torch.zeros(len(counts), dtype=torch.long), 0.0
+    for column, count in enumerate(counts.tolist()):
+        if column and filled >= needed:
+            group[column:] += 1
+            filled = 0.0
+        filled += count
+    if filled < needed and int(group.max()) > 0:
+        group[group == group.max()] -= 1
+    return group

@@ -1,0 +1,1 @@
+"""Network parts, losses, latent distributions and the trainer that all models share."""

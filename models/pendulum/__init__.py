@@ -1,0 +1,1 @@
+"""The damped pendulum, the proving ground of the paper."""

@@ -1,0 +1,149 @@
+"""EnMAP L1C and L2A: a GeoTIFF whose meaning is in the XML beside it."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from p3vae.cli.base.errors import SceneError
+from p3vae.cli.scenes.base import Acquisition, FloatArray, Product, Quantity, reading
+from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster
+from p3vae.cli.scenes.metadata import utc_time
+
+_IMAGE = re.compile(r"(?P<scene>ENMAP.*)-SPECTRAL_IMAGE(?P<detector>_VNIR|_SWIR)?\.TIFF?", re.IGNORECASE)
+_METADATA = re.compile(r"(?P<scene>ENMAP.*)-METADATA\.XML", re.IGNORECASE)
+_PER_NM_TO_PER_UM = 1000.0
+_ORBIT_KM, _EARTH_RADIUS_KM = 650.0, 6371.0
+_FILL = {"L1C": 0.0, "L2A": -32768.0}
+
+
+def is_enmap(path: Path) -> bool:
+    """True for the image or the metadata of an EnMAP product."""
+    return bool(_IMAGE.fullmatch(path.name) or _METADATA.fullmatch(path.name))
+
+
+def open_product(path: Path) -> Product:
+    """Opens EnMAP from its TIF or its XML; the other one must lie beside it."""
+    image, metadata = _pair(path)
+    root = _parse(metadata)
+    with reading(metadata):
+        level = _level(root, metadata)
+        centre, fwhm, gain, offset = _band_table(root, metadata)
+        acquired = _acquisition(root)
+    source = open_raster(image)
+    if source.count != len(centre):
+        source.close()
+        raise SceneError(
+            f"has {source.count} bands, but its metadata describes {len(centre)}",
+            path=image,
+            remedy="use image and METADATA.XML of the same product",
+        )
+    quantity: Quantity = "reflectance" if level == "L2A" else "radiance"
+    factor = 1.0 if quantity == "reflectance" else _PER_NM_TO_PER_UM
+    return Product(
+        path=image,
+        name="EnMAP",
+        level=level,
+        grid=grid_of(source),
+        wavelength_nm=centre,
+        fwhm_nm=fwhm,
+        good=np.ones(source.count, dtype=bool),
+        quantity=quantity,
+        acquisition=acquired,
+        block_shape=source.block_shapes[0],
+        reader=RasterCube(source, gain * factor, offset * factor, _FILL[level]),
+    )
+
+
+def _pair(path: Path) -> tuple[Path, Path]:
+    """Image and metadata: the names differ in their ending only, in either case."""
+    match = _IMAGE.fullmatch(path.name) or _METADATA.fullmatch(path.name)
+    if match is None:
+        raise SceneError("has no EnMAP file name", path=path, remedy="keep the names of the delivery")
+    names = {file.name.upper(): file for file in path.parent.iterdir()}
+    scene = match["scene"].upper()
+    image = names.get(f"{scene}-SPECTRAL_IMAGE.TIF") or names.get(f"{scene}-SPECTRAL_IMAGE.TIFF")
+    metadata = names.get(f"{scene}-METADATA.XML")
+    if match.groupdict().get("detector") or f"{scene}-SPECTRAL_IMAGE_VNIR.TIF" in names:
+        raise _unsupported(path, "L1B")
+    if metadata is None:
+        raise SceneError(
+            "has no METADATA.XML beside it", path=path, remedy=f"put {scene}-METADATA.XML beside it"
+        )
+    if image is None:
+        raise SceneError(
+            "has no image beside it", path=path, remedy=f"put {scene}-SPECTRAL_IMAGE.TIF beside it"
+        )
+    return image, metadata
+
+
+def _parse(path: Path) -> ET.Element:
+    with reading(path):
+        text = path.read_bytes()
+    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+        raise SceneError(
+            "declares XML entities, which no EnMAP product does", path=path, remedy="download it again"
+        )
+    try:
+        return ET.fromstring(text)  # noqa: S314 (entities, the danger of this parser, are refused above)
+    except ET.ParseError as error:
+        raise SceneError(f"is not readable XML: {error}", path=path, remedy="download it again") from error
+
+
+def _level(root: ET.Element, path: Path) -> str:
+    level = _text(root, "base/level").upper()
+    if level not in _FILL:
+        raise _unsupported(path, level)
+    return level
+
+
+def _band_table(root: ET.Element, path: Path) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Centre [nm], width [nm], gain and offset, in the order of the bands in the image.
+
+    The full path matters: `bandID` occurs in two other lists of the same file.
+    """
+    bands = root.findall("specific/bandCharacterisation/bandID")
+    if not bands:
+        raise SceneError("describes no bands", path=path, remedy="download it again")
+    bands.sort(key=lambda band: int(band.attrib["number"]))
+    names = ("wavelengthCenterOfBand", "FWHMOfBand", "GainOfBand", "OffsetOfBand")
+    centre, fwhm, gain, offset = (np.array([float(_text(band, name)) for band in bands]) for name in names)
+    return centre, fwhm, gain, offset
+
+
+def _acquisition(root: ET.Element) -> Acquisition:
+    return Acquisition(
+        sun_zenith_deg=90.0 - float(_text(root, "specific/sunElevationAngle/center")),
+        sun_azimuth_deg=float(_text(root, "specific/sunAzimuthAngle/center")),
+        view_zenith_deg=_view_zenith(root),
+        time=utc_time(root.findtext("base/temporalCoverage/startTime")),
+    )
+
+
+def _view_zenith(root: ET.Element) -> float | None:
+    """Angle between the vertical of the ground and the satellite [degree]; None if the file does not tell.
+
+    The file has angles at the satellite, which the curvature of the Earth makes smaller than that.
+    """
+    told = [root.findtext(f"specific/{name}OffNadirAngle/center") for name in ("across", "along")]
+    if None in told:
+        return None
+    off_nadir = math.atan(math.hypot(*(math.tan(math.radians(float(angle or 0.0))) for angle in told)))
+    return math.degrees(math.asin(math.sin(off_nadir) * (1.0 + _ORBIT_KM / _EARTH_RADIUS_KM)))
+
+
+def _text(element: ET.Element, name: str) -> str:
+    text = element.findtext(name)
+    if text is None:
+        raise KeyError(f"{name} is missing")
+    return text.strip()
+
+
+def _unsupported(path: Path, level: str) -> SceneError:
+    return SceneError(
+        f"is EnMAP {level}, which is not on a map grid", path=path, remedy="order the scene as L1C or L2A"
+    )

@@ -1,0 +1,150 @@
+"""Model files: the shipped ones, those a user names, and whether they fit a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from p3vae.cli.base.errors import BandMismatchError, ModelFileError, UsageError
+from p3vae.cli.scenes.base import Quantity, Scene
+from p3vae.physics.spectral_response import BandAdapter, BandCoverageError, Bands, adapt_bands
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.model import LandCoverModel
+
+DEFAULT_LAND_COVER = "landcover.p3vae"
+
+
+def shipped_models() -> list[Path]:
+    """The models that come with the package."""
+    folder = Path(str(resources.files("p3vae.models"))) / "weights"
+    return sorted(folder.glob("*.p3vae"))
+
+
+def default_land_cover() -> Path:
+    """The model used when none is named."""
+    for path in shipped_models():
+        if path.name == DEFAULT_LAND_COVER:
+            return path
+    raise ModelFileError("this installation ships no land-cover model", remedy="name one with -m MODEL")
+
+
+def model_name(path: Path | None) -> str:
+    """How messages call a model."""
+    return (path or default_land_cover()).name
+
+
+def load_land_cover(path: Path | None, device: str = "auto") -> LandCoverModel:
+    """A land-cover model from its file; None is the shipped one."""
+    # Not from `train`, which imports a second's worth of libraries.
+    from p3vae.models.landcover.model import load_model
+
+    chosen = path or default_land_cover()
+    with model_errors(chosen):
+        return load_model(chosen, device=resolve_device(device))
+
+
+def resolve_device(name: str) -> str:
+    """`auto` is the first accelerator there is, or the CPU; anything else must exist."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"--device {name} cannot be used: {reason}", remedy="try --device cpu") from error
+    return name
+
+
+@contextmanager
+def model_errors(path: Path) -> Iterator[None]:
+    """Turn what a damaged or foreign model file causes into a `ModelFileError`."""
+    from p3vae.models.checkpoint import ModelFormatError
+
+    try:
+        yield
+    except ModelFormatError as error:
+        raise ModelFileError(str(error).removeprefix(f"{path}: "), path=path) from error
+    except OSError as error:
+        raise ModelFileError(f"cannot be read: {error.strerror or error}", path=path) from error
+
+
+def fit_bands(scene: Scene, bands: Bands, model: str) -> BandAdapter:
+    """The adapter from the scene's bands to a model's, or an error that names what is missing."""
+    try:
+        return adapt_bands(scene.bands, bands)
+    except BandCoverageError as error:
+        raise BandMismatchError(
+            f"{error}, which the model {model} needs",
+            path=scene.path,
+            remedy="use a model trained on this sensor's bands (p3vae train)",
+        ) from error
+
+
+def require_quantity(scene: Scene, quantity: Quantity, purpose: str) -> None:
+    """Refuse a scene that holds the other quantity."""
+    if scene.quantity != quantity:
+        raise BandMismatchError(
+            f"holds {scene.quantity}, and {purpose} needs {quantity}",
+            path=scene.path,
+            remedy=f"give a {quantity} product, or --quantity {quantity} if the file says so wrongly",
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a model could be applied to a scene, and if not, why."""
+
+    model: str
+    applicable: bool
+    reason: str
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"model": self.model, "applicable": self.applicable, "reason": self.reason}
+
+
+def verdicts(scene: Scene, models: list[Path]) -> list[Verdict]:
+    """A verdict on each model file."""
+    return [_verdict(scene, path) for path in models]
+
+
+def _verdict(scene: Scene, path: Path) -> Verdict:
+    from p3vae.models.checkpoint import read_card
+
+    try:
+        with model_errors(path):
+            kind, card = read_card(path)
+        if kind not in ("landcover", "methane"):
+            return Verdict(path.name, False, f"is no model but a {kind}")
+        require_quantity(scene, "radiance" if kind == "methane" else "reflectance", f"a {kind} model")
+        if kind == "methane":
+            return _methane_verdict(scene, path, card)
+        bands = Bands.of(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
+        adapter = fit_bands(scene, bands, path.name)
+    except (ModelFileError, BandMismatchError) as error:
+        return Verdict(path.name, False, error.problem)
+    how = "bands match" if adapter.is_exact else f"bands are resampled to its {len(bands)}"
+    name = card.get("settings", {}).get("model")
+    return Verdict(path.name, True, f"{kind} ({name}), {how}" if name else f"{kind}, {how}")
+
+
+def _methane_verdict(scene: Scene, path: Path, card: Mapping[str, Any]) -> Verdict:
+    """A methane background is never resampled: it needs the bands that it was learned on."""
+    from p3vae.models.methane.model import SAME_BAND_NM
+
+    own = np.asarray(card.get("wavelength_nm", ()), np.float64)
+    if len(own) == 0:
+        return Verdict(path.name, False, "comes from another version of p3vae")
+    missing = int((np.abs(own[:, None] - scene.bands.wavelength_nm).min(axis=1) > SAME_BAND_NM).sum())
+    if missing:
+        return Verdict(path.name, False, f"{missing} of its {len(own)} bands are not the scene's")
+    return Verdict(path.name, True, "methane, bands match")

@@ -1,0 +1,1 @@
+"""Synthetic scenes in the layouts of real products."""

@@ -1,0 +1,231 @@
+"""`p3vae train` from end to end: scenes and labels in, a model file out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from p3vae.cli.base.console import note
+from p3vae.cli.base.errors import LabelError, P3vaeError, ProductError, SceneError
+from p3vae.cli.base.signals import stop_on_signals
+from p3vae.cli.products.staging import require_folder, require_free, writing
+from p3vae.cli.samples import LabelledPixels, NoLabelOnSceneError, Samples, draw_samples, read_labels
+from p3vae.cli.samples.patches import with_patches
+from p3vae.cli.samples.quality import usable_bands
+from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
+from p3vae.cli.workflows.model_files import fit_bands, require_quantity, resolve_device
+from p3vae.cli.workflows.train_report import TrainingProgress
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.spectral_response import Bands
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.model import LandCoverModel
+    from p3vae.models.landcover.types import (
+        ClassLegend,
+        EpochReport,
+        TrainingSet,
+        TrainingSettings,
+        TrainingState,
+    )
+
+SAME_SUN_DEG = 3.0
+"""Scenes whose sun zeniths differ by less are trained on together [degree]."""
+_GROUPS_PER_SCENE = 10**9  # polygons of two scenes never share a number
+PALETTE = (
+    "#2e7d32", "#8d6e63", "#c62828", "#616161", "#1565c0", "#f9a825", "#6a1b9a", "#00838f",
+    "#ef6c00", "#9e9d24", "#ad1457", "#4527a0", "#558b2f", "#37474f", "#d4a373", "#00695c",
+)  # fmt: skip
+"""Colours of classes whose labels give none."""
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What the user asked for."""
+
+    scenes: tuple[Path, ...]
+    labels: Path
+    output: Path
+    settings: TrainingSettings
+    class_field: str | None = None
+    class_names: tuple[str, ...] = ()
+    irradiance: IrradianceOptions = field(default_factory=IrradianceOptions)
+    samples_per_class: int = 2000
+    unlabelled: int = 20_000
+    device: str = "auto"
+    resume: bool = False
+    overwrite: bool = False
+    show_progress: bool | None = None
+
+
+def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverModel:
+    """Train a land-cover model and write it, with a checkpoint after every epoch."""
+    from p3vae.models.checkpoint import ModelFormatError, load_state, save_state
+    from p3vae.models.landcover.model import save_model
+    from p3vae.models.landcover.train import train_land_cover
+    from p3vae.models.landcover.types import TrainingError
+
+    _require_free(request)
+    device = resolve_device(request.device)
+    training_set, bands, irradiance, legend = gather(request, scene_options)
+    checkpoint = checkpoint_path(request.output)
+    try:
+        state = load_state(checkpoint) if request.resume and checkpoint.exists() else None
+        with (
+            stop_on_signals("run it again with --resume", once_checked=True) as check,
+            TrainingProgress(show=request.show_progress) as progress,
+        ):
+
+            def keep(latest: TrainingState) -> None:
+                with writing(checkpoint):
+                    save_state(checkpoint, latest)
+                check()
+
+            def show(epoch: EpochReport) -> None:
+                progress.epoch(epoch)
+                check()
+
+            model = train_land_cover(
+                training_set,
+                bands,
+                irradiance,
+                legend,
+                request.settings,
+                on_epoch=show,
+                resume_from=state,
+                save_state=keep,
+                device=device,
+            )
+    except ModelFormatError as error:
+        raise P3vaeError(str(error), remedy="--overwrite, without --resume, starts anew") from error
+    except TrainingError as error:
+        raise P3vaeError(str(error), path=request.output) from error
+    with writing(request.output):
+        save_model(request.output, model)
+    checkpoint.unlink(missing_ok=True)
+    return model
+
+
+def checkpoint_path(output: Path) -> Path:
+    """Where an unfinished training is kept."""
+    return output.with_name(output.name + ".checkpoint")
+
+
+def _require_free(request: TrainingRequest) -> None:
+    """Say at once what would only fail after minutes of training."""
+    require_free(request.output, overwrite=request.overwrite, inputs=(*request.scenes, request.labels))
+    require_folder(request.output.parent)
+    if checkpoint_path(request.output).exists() and not (request.resume or request.overwrite):
+        raise ProductError(
+            "an unfinished training is there",
+            path=checkpoint_path(request.output),
+            remedy="--resume or --overwrite",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What one scene contributes, at the model's bands."""
+
+    samples: Samples
+    irradiance: SpectralIrradiance
+
+
+def gather(
+    request: TrainingRequest, scene_options: SceneOptions
+) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
+    """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
+    from p3vae.models.landcover.estimator import looks_at_neighbours
+
+    parts: list[_Drawn] = []
+    bands: Bands | None = None
+    for path in request.scenes:
+        with open_scene(path, scene_options) as scene:
+            require_quantity(scene, "reflectance", "land-cover training")
+            samples = _scene_samples(scene, request)
+            bands = bands or usable_bands(scene.bands, samples, scene.path)
+            adapter = fit_bands(scene, bands, request.scenes[0].name)
+            samples = replace(
+                samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled)
+            )
+            if looks_at_neighbours(request.settings):
+                samples = with_patches(
+                    scene,
+                    samples,
+                    adapter,
+                    unlabelled=request.unlabelled // len(request.scenes),
+                    scenes=len(request.scenes),
+                    seed=request.settings.seed,
+                )
+            parts.append(_Drawn(samples, scene_irradiance(scene, bands, request.irradiance)))
+    assert bands is not None
+    _require_one_sun(request.scenes, [part.irradiance for part in parts])
+    training_set, legend = _merge([part.samples for part in parts], request.labels)
+    return training_set, bands, parts[0].irradiance, legend
+
+
+def _scene_samples(scene: Scene, request: TrainingRequest) -> Samples:
+    try:
+        pixels = read_labels(
+            request.labels, scene.grid, class_field=request.class_field, class_names=request.class_names
+        )
+    except NoLabelOnSceneError:
+        if len(request.scenes) == 1:
+            raise
+        note(f"{scene.path}: no label falls on it; its pixels serve as unlabelled")
+        pixels = LabelledPixels.none()
+    for text in pixels.notes:
+        note(f"{request.labels}: {text}")
+    return draw_samples(
+        scene,
+        pixels,
+        per_class=request.samples_per_class,
+        unlabelled=request.unlabelled // len(request.scenes),
+        seed=request.settings.seed,
+    )
+
+
+def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrradiance]) -> None:
+    zeniths = [irradiance.sun_zenith_deg for irradiance in irradiances]
+    if max(zeniths) - min(zeniths) > SAME_SUN_DEG:
+        odd = scenes[int(np.argmax(np.abs(np.subtract(zeniths, zeniths[0]))))]
+        raise SceneError(
+            f"its sun is more than {SAME_SUN_DEG:g} degrees from that of {scenes[0].name}",
+            path=odd,
+            remedy="train on scenes of one sun; the model can be applied under any other",
+        )
+
+
+def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLegend]:
+    from p3vae.models.landcover.patches import joined
+    from p3vae.models.landcover.types import ClassLegend, TrainingSet
+
+    patches = [part.patches for part in parts if part.patches is not None]
+    classes = sorted({entry.id: entry for part in parts for entry in part.pixels.classes}.items())
+    if len(classes) < 2:
+        raise LabelError(
+            f"{len(classes)} class has labelled pixels in the scene",
+            path=labels,
+            remedy="at least two are needed",
+        )
+    index = {id_: position for position, (id_, _) in enumerate(classes)}
+    groups = [part.pixels.group + number * _GROUPS_PER_SCENE for number, part in enumerate(parts)]
+    training_set = TrainingSet(
+        spectra=np.concatenate([part.spectra for part in parts]),
+        class_index=np.array([index[id_] for part in parts for id_ in part.pixels.class_id.tolist()]),
+        group=np.concatenate(groups),
+        unlabelled=np.concatenate([part.unlabelled for part in parts]),
+        patches=joined(patches) if patches else None,
+    )
+    entries = [entry for _, entry in classes]
+    colours = [entry.colour or PALETTE[position % len(PALETTE)] for position, entry in enumerate(entries)]
+    legend = ClassLegend(
+        ids=tuple(entry.id for entry in entries),
+        names=tuple(entry.name for entry in entries),
+        colours=tuple((int(c[1:3], 16), int(c[3:5], 16), int(c[5:7], 16)) for c in colours),
+    )
+    return training_set, legend

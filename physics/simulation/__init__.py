@@ -1,0 +1,1 @@
+"""Synthetic scenes with exact truth: town, terrain, materials, plumes."""
