@@ -1,4 +1,4 @@
-"""The house itself: imports go one way, help is instant, the wheel holds `p3vae/` and nothing else."""
+"""The architecture: imports go one way, help is instant, the wheel holds `p3vae/` and nothing else."""
 
 from __future__ import annotations
 
@@ -14,50 +14,112 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = {"p3vae_cli": "p3vae.cli", "models": "p3vae.models", "physics": "p3vae.physics"}
-FORBIDDEN = {"physics": ("p3vae.cli", "p3vae.models"), "models": ("p3vae.cli",), "p3vae_cli": ()}
-# Libraries that have one home inside the command-line room.
-HOMES = {
-    "rasterio": ("scenes/", "products/", "samples"),
-    "h5py": ("scenes/", "products/"),
-    "click": ("main.py", "commands/", "options.py", "errors.py"),
+PACKAGES = {"p3vae_cli": "p3vae.cli", "models": "p3vae.models", "physics": "p3vae.physics"}
+IMPORTS_OF_PACKAGES = {
+    "p3vae.physics": (),
+    "p3vae.models": ("p3vae.physics",),
+    "p3vae.cli": ("p3vae.models", "p3vae.physics"),
 }
+"""What each installed package may import of the others."""
+
+_BASE, _SCENES = ("base",), ("base", "scenes")
+_MAPS = (*_SCENES, "samples", "products")
+LAYERS = {
+    "p3vae.cli": {
+        "base": (),
+        "scenes": _BASE,
+        "samples": _SCENES,
+        "products": _SCENES,
+        "workflows": _MAPS,
+        "reproduce": (*_MAPS, "workflows"),
+        "options": (*_MAPS, "workflows"),
+        "api": (*_MAPS, "workflows"),
+        "commands": (*_MAPS, "workflows", "reproduce", "options"),
+        "main": ("base", "commands"),
+    },
+    "p3vae.models": {
+        "nn": (),
+        "metrics": (),
+        "checkpoint": ("nn",),
+        "landcover": ("nn", "metrics", "checkpoint"),
+        "methane": ("nn", "metrics", "checkpoint"),
+        "pendulum": ("nn", "metrics", "checkpoint"),
+    },
+}
+"""What each subpackage or module may import of its neighbours."""
+HOMES = {
+    "rasterio": ("scenes/", "products/", "samples/", "workflows/simulate/"),
+    "h5py": ("scenes/", "workflows/simulate/"),
+    "click": ("main.py", "commands/", "options.py"),
+    "csv": ("base/tables.py",),
+}
+"""Libraries that have one home inside the command-line package."""
 
 
 def _imports(source: Path) -> set[str]:
+    """Modules that a source imports, also inside functions; `from p import m` counts as p and as p.m."""
     names = set()
     for node in ast.walk(ast.parse(source.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{source}: relative import"
-            names |= {node.module}
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
-def _sources(room: str) -> list[Path]:
-    return sorted((ROOT / room).rglob("*.py"))
+def _sources(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_imports_go_one_way(room: str) -> None:
+def _part(package: str, module: str) -> str | None:
+    """First name below `package` in a dotted module name; None for modules of other packages."""
+    return module.removeprefix(f"{package}.").split(".")[0] if module.startswith(f"{package}.") else None
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_packages_import_one_way(folder: str) -> None:
+    allowed = (PACKAGES[folder], *IMPORTS_OF_PACKAGES[PACKAGES[folder]])
     wrong = {
-        str(source.relative_to(ROOT)): name
-        for source in _sources(room)
+        f"{source.relative_to(ROOT)}: {name}"
+        for source in _sources(folder)
         for name in _imports(source)
-        if name.startswith(FORBIDDEN[room]) and FORBIDDEN[room]
+        if name.startswith("p3vae.") and not name.startswith(allowed)
     }
     assert not wrong
 
 
+@pytest.mark.parametrize("package", LAYERS)
+def test_layers_import_one_way(package: str) -> None:
+    folder = next(name for name, module in PACKAGES.items() if module == package)
+    layers, wrong = LAYERS[package], set()
+    for source in _sources(folder):
+        own = source.relative_to(ROOT / folder).with_suffix("").parts[0]
+        if own in ("__init__", "data", "weights"):
+            continue
+        for name in _imports(source):
+            other = _part(package, name)
+            if other in layers and other != own and other not in layers[own]:
+                wrong.add(f"{source.relative_to(ROOT)}: {name}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_module_has_a_layer(package: str) -> None:
+    folder = next(name for name, module in PACKAGES.items() if module == package)
+    found = {source.relative_to(ROOT / folder).with_suffix("").parts[0] for source in _sources(folder)}
+    assert found - {"__init__"} == set(LAYERS[package])
+
+
 @pytest.mark.parametrize("library", HOMES)
-def test_libraries_stay_in_their_rooms(library: str) -> None:
+def test_libraries_stay_in_their_packages(library: str) -> None:
     strangers = [
         str(source.relative_to(ROOT))
-        for room in ROOMS
-        for source in _sources(room)
+        for folder in PACKAGES
+        for source in _sources(folder)
         if library in {name.split(".")[0] for name in _imports(source)}
-        and not (room == "p3vae_cli" and str(source.relative_to(ROOT / room)).startswith(HOMES[library]))
+        and not (folder == "p3vae_cli" and str(source.relative_to(ROOT / folder)).startswith(HOMES[library]))
+        and "data" not in source.parts
     ]
     assert not strangers
 
@@ -69,8 +131,8 @@ def test_double_precision_is_left_to_the_cpu() -> None:
 
 
 def test_nothing_unpickles() -> None:
-    for room in ROOMS:
-        for source in _sources(room):
+    for folder_name in PACKAGES:
+        for source in _sources(folder_name):
             assert not {"pickle", "joblib", "dill", "cloudpickle"} & _imports(source)
             assert "torch.load(" not in source.read_text()
 
@@ -99,8 +161,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy: building writes into the source folder, where another worker may do the same."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder_name in PACKAGES:
+        shutil.copytree(
+            ROOT / folder_name, source / folder_name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     subprocess.run(
@@ -118,9 +182,9 @@ def test_wheel_contains_only_p3vae_and_every_source(wheel: Path) -> None:
     }
     shipped = {name for name in names if name.endswith(".py")}
     sources = {
-        f"{module.replace('.', '/')}/{source.relative_to(ROOT / room).as_posix()}"
-        for room, module in ROOMS.items()
-        for source in _sources(room)
+        f"{module.replace('.', '/')}/{source.relative_to(ROOT / folder_name).as_posix()}"
+        for folder_name, module in PACKAGES.items()
+        for source in _sources(folder_name)
     }
     assert shipped == sources
 
