@@ -1,10 +1,10 @@
-# The one door for contributors: `make demo` and `make test` set everything up by themselves.
+# The one entry point for contributors: `make demo` and `make test` set everything up by themselves.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types format witness clean
+.PHONY: demo test lint types format gdal clean
 
 $(STAMP): pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -22,13 +22,13 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# A second GDAL, to look at our products with other eyes. Without it those tests are skipped and say so.
-witness:
+# The system's GDAL, for tests that read our products with another build than rasterio's. Without it those tests are skipped and say so.
+gdal:
 	@command -v gdalinfo >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && apt-get update -qq && apt-get install -qq -y --no-install-recommends gdal-bin >/dev/null; } \
 	  || echo "gdalinfo is not installed: tests that need it are skipped"
 
-test: lint types witness
+test: lint types gdal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 format: $(STAMP)

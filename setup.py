@@ -2,13 +2,13 @@
 
 from setuptools import find_packages, setup
 
-ROOMS = {"p3vae.cli": "p3vae_cli", "p3vae.physics": "physics", "p3vae.models": "models"}
+PACKAGES = {"p3vae.cli": "p3vae_cli", "p3vae.physics": "physics", "p3vae.models": "models"}
 
 setup(
-    package_dir=ROOMS,
+    package_dir=PACKAGES,
     packages=[
         package
-        for name, folder in ROOMS.items()
+        for name, folder in PACKAGES.items()
         for package in (name, *(f"{name}.{sub}" for sub in find_packages(folder)))
     ],
 )

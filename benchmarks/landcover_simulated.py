@@ -89,7 +89,7 @@ def main() -> None:
     use_threads(asked.threads)
     sim = protocol(asked.protocols, "simulated")
     data = sim.load_material()
-    bands = Bands.of(data["wv"] * 1000)
+    bands = Bands.from_centres(data["wv"] * 1000)
     irradiance = SpectralIrradiance(bands.wavelength_nm, data["e_dir"], data["e_dif"], 30.0)
     test = sim.make_test_random(data, n=asked.test_size, seed=1)
     grid = sim.make_test_grid(data, n=asked.test_size)

@@ -36,7 +36,7 @@ def main() -> None:
     toulouse = protocol(asked.protocols, "toulouse")
     split = toulouse.make_split(seed=1)
     chosen = np.linspace(0, len(split["wv"]) - 1, BANDS).round().astype(int)
-    bands = Bands.of(split["wv"][chosen].astype(float) * 1000)
+    bands = Bands.from_centres(split["wv"][chosen].astype(float) * 1000)
     zenith = float(np.degrees(split["theta"]))
     irradiance = SpectralIrradiance(
         bands.wavelength_nm, split["e_dir"][chosen], split["e_dif"][chosen], zenith
@@ -83,35 +83,37 @@ def plainly(
     irradiance: SpectralIrradiance,
 ) -> dict[str, Any]:
     """Speed and F1 of the published inference without any short cut, the best of three."""
-    brain = model.brain
-    assert isinstance(brain, PublishedP3VAE)
+    estimator = model.estimator
+    assert isinstance(estimator, PublishedP3VAE)
     light = light_ratios(irradiance).float()
     seconds, found = [], torch.empty(0)
     for _ in range(3):
         start = time.perf_counter()
-        found = torch.cat([plain_evidence(brain, x, light) for x in torch.from_numpy(spectra).split(1000)])
+        found = torch.cat(
+            [plain_evidence(estimator, x, light) for x in torch.from_numpy(spectra).split(1000)]
+        )
         seconds.append(time.perf_counter() - start)
-    average = average_f1(truth, found.argmax(1).numpy(), brain.classes)
+    average = average_f1(truth, found.argmax(1).numpy(), estimator.classes)
     return {"pixels_per_s": len(spectra) / min(seconds), "posterior": {"average": average}}
 
 
 @torch.no_grad()
-def plain_evidence(brain: PublishedP3VAE, x: torch.Tensor, light: torch.Tensor) -> torch.Tensor:
+def plain_evidence(estimator: PublishedP3VAE, x: torch.Tensor, light: torch.Tensor) -> torch.Tensor:
     """log p(x|y), (pixels, classes), from 5 draws; each decodes every class through the networks."""
     total = []
-    for _ in range(brain.objective.draws):
-        drawn = brain.classifier(x).softmax(1).multinomial(1)[:, 0]
-        q = brain.encode(brain.embed(x), F.one_hot(drawn, brain.classes).float()[:, None])
+    for _ in range(estimator.objective.draws):
+        drawn = estimator.classifier(x).softmax(1).multinomial(1)[:, 0]
+        q = estimator.encode(estimator.embed(x), F.one_hot(drawn, estimator.classes).float()[:, None])
         z = q.rsample()
         sun, mixing = z[:, 0, 0], z[:, 0, 1:]
         misfits = []
-        for k in range(brain.classes):
-            y = F.one_hot(torch.full((len(x),), k), brain.classes).float()
-            detail = torch.sigmoid(brain.decoder.detail(y)).view(len(x), brain.decoder.mixtures, -1)
-            spectra = torch.sigmoid(brain.decoder.level(y))[:, None] * detail
+        for k in range(estimator.classes):
+            y = F.one_hot(torch.full((len(x),), k), estimator.classes).float()
+            detail = torch.sigmoid(estimator.decoder.detail(y)).view(len(x), estimator.decoder.mixtures, -1)
+            spectra = torch.sigmoid(estimator.decoder.level(y))[:, None] * detail
             reflectance = (mixing[:, :, None] * spectra).sum(1)
             seen = apparent_reflectance(reflectance, sun, sky_from_sun(sun), light[0], light[1])
-            misfits.append(brain.misfit(x, seen[:, None])[:, 0])
+            misfits.append(estimator.misfit(x, seen[:, None])[:, 0])
         total.append(q.log_ratio(z) - torch.stack(misfits, 1))
     return torch.stack(total).logsumexp(0)
 

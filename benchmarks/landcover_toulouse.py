@@ -41,7 +41,7 @@ def main() -> None:
     for variant in asked.variant or VARIANTS:
         for seed in range(asked.first, asked.first + asked.seeds):
             split = toulouse.make_split(seed=seed)
-            bands = Bands.of(split["wv"].astype(float) * 1000)
+            bands = Bands.from_centres(split["wv"].astype(float) * 1000)
             zenith = float(np.degrees(split["theta"]))
             irradiance = SpectralIrradiance(bands.wavelength_nm, split["e_dir"], split["e_dif"], zenith)
             group = polygons(toulouse, split["x_lab"], toulouse.DATA)
@@ -55,7 +55,7 @@ def main() -> None:
                     "split": seed,
                     "seconds": seconds,
                     "validation_f1": model.summary.average_f1,
-                    "brain": model.brain.notes(),
+                    "estimator": model.estimator.metadata(),
                     "test": scores(model, split["x_test"], split["y_test"], irradiance),
                     "relit": scores(model, relit, truth, irradiance, z),
                 }

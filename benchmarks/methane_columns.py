@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
@@ -45,7 +45,7 @@ def main() -> None:
     centres = table["prisma_band_nm"][order].astype(np.float64)
     mean, snr = (table[name][order].T.astype(np.float64) for name in ("prisma_mean_radiance", "prisma_snr"))
     usable = (mean.min(0) > 0.05) & (snr.min(0) > 5) & np.append(np.diff(centres) > 0.5, True)
-    bands = Bands.of(centres[usable], np.full(int(usable.sum()), FWHM_NM))
+    bands = Bands.from_centres(centres[usable], np.full(int(usable.sum()), FWHM_NM))
     mean, snr = mean[:, usable], snr[:, usable]
     across = np.linspace(-1.0, 1.0, len(mean))
     bent = bands.wavelength_nm + options.smile * (across[:, None] ** 2)
@@ -67,7 +67,7 @@ def main() -> None:
         return torch.as_tensor(clean + noise * rng.standard_normal(clean.shape))
 
     free = observe(rng.integers(len(mean), size=options.pixels), np.zeros(options.pixels))
-    noise = NoiseModel.from_snr(torch.as_tensor(mean.mean(0)), torch.as_tensor(snr.mean(0)), shot_share=0.95)
+    noise = SensorNoise.from_snr(torch.as_tensor(mean.mean(0)), torch.as_tensor(snr.mean(0)), shot_share=0.95)
     settings = MethaneSettings(components=4, rounds=2, min_ppm_m=-1e4, max_ppm_m=3e4)
     fitted = {
         name: MethaneP3VAE.fit(free, view, settings=settings, noise=noise) for name, view in views.items()

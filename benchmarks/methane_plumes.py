@@ -1,4 +1,4 @@
-"""Plumes of known mass in simulated PRISMA L1 files, found, weighed and told from nothing.
+"""Plumes of known mass in simulated PRISMA L1 files, found, weighed and separated from noise.
 
     python benchmarks/methane_plumes.py
 

@@ -1,4 +1,4 @@
-"""Methane inversion on semi-real PRISMA-like radiance: p3VAE and its rivals in one table.
+"""Methane inversion on semi-real PRISMA-like radiance: p3VAE and its baselines in one table.
 
     python benchmarks/methane_protocol.py --protocols ../shared/protocols
 
@@ -25,7 +25,7 @@ import torch
 
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
@@ -72,15 +72,15 @@ def absorption_table(name: str, protocol: ModuleType, sensor: Any, scale: float)
 def optics_of(data: dict[str, Any], table: MethaneAbsorption, air_mass_factor: float) -> PlumeOptics:
     """Band curves of the protocol's sensor."""
     sensor = data["sensor"]
-    bands = Bands.of(sensor.wl, sensor.fwhm)
+    bands = Bands.from_centres(sensor.wl, sensor.fwhm)
     return PlumeOptics(
         table.band_transmittance(bands), air_mass_factor, torch.as_tensor(sensor.wl), float(data["range"][1])
     )
 
 
-def sensor_noise(sensor: Any) -> NoiseModel:
+def sensor_noise(sensor: Any) -> SensorNoise:
     """The noise specification of the protocol's sensor."""
-    return NoiseModel.from_snr(torch.as_tensor(sensor.l_ref), torch.as_tensor(sensor.snr_ref))
+    return SensorNoise.from_snr(torch.as_tensor(sensor.l_ref), torch.as_tensor(sensor.snr_ref))
 
 
 def estimator(

@@ -22,7 +22,7 @@ from methane_plumes import _read, _run
 
 from p3vae.cli.products.plumes import RULE, UNUSABLE
 from p3vae.models.methane.plumes import count_false_alarms, label_plumes
-from p3vae.physics.simulation.plumes import Plume
+from p3vae.physics.simulation.plumes import SimulatedPlume
 
 PEAKS_PPM_M = (500.0, 1000.0, 1500.0, 2000.0)
 WIDTH, LENGTH, PIXEL_M = 3.0, 50.0, 30.0
@@ -68,7 +68,7 @@ def _detections(folder: Path, seed: int, peak_sigma: float, places: int) -> dict
     for peak in PEAKS_PPM_M:
         found = 0
         for row, col, wind in sources:
-            truth = Plume(row, col, wind, peak, WIDTH, LENGTH).enhancement(*ppm_m.shape)
+            truth = SimulatedPlume(row, col, wind, peak, WIDTH, LENGTH).enhancement(*ppm_m.shape)
             labels = label_plumes(ppm_m + truth * sensitivity, std, valid, rule)
             found += int(((labels > 0) & (truth > STRONG_SHARE * peak)).sum() >= rule.min_pixels)
         record[f"found_{peak:g}"] = found / places
@@ -77,7 +77,9 @@ def _detections(folder: Path, seed: int, peak_sigma: float, places: int) -> dict
 
 def _write(path: Path, records: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps(records, indent=1) + "\n")
-    mass = ", ".join(f"{Plume(0, 0, 0, p, WIDTH, LENGTH).mass_kg(PIXEL_M):,.0f}" for p in PEAKS_PPM_M)
+    mass = ", ".join(
+        f"{SimulatedPlume(0, 0, 0, p, WIDTH, LENGTH).mass_kg(PIXEL_M):,.0f}" for p in PEAKS_PPM_M
+    )
     lines = [
         *("# Faint plumes", "", "    python benchmarks/methane_weak_plumes.py", ""),
         f"Plumes of peak {', '.join(f'{p:g}' for p in PEAKS_PPM_M)} ppm m ({mass} kg), added to maps of "

@@ -2,9 +2,9 @@
 
     python benchmarks/other_sun.py
 
-Both towns are simulated with the same materials but different seeds. The twin is the same network without
+Both towns are simulated with the same materials but different seeds. The ablation is the same network without
 the physics layer. Shadow is where less than a tenth of the pixel is lit. Both models also map an unseen
-town at 30 degrees, to tell the effect of the sun from that of the place.
+town at 30 degrees, to separate the effect of the sun from that of the place.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _table(result: dict[str, Any]) -> str:
     lines = [
         f"Towns of {result['size']} pixels, 96 bands, trained at {TRAINED_AT} degrees on seed 0, "
         f"applied to seed 1; load average {result['load_average']:.1f} on {os.cpu_count()} cores.",
-        "Every pixel counts, mixed ones too. The twin without physics has no irradiance to be scored.",
+        "Every pixel counts, mixed ones too. The no-physics ablation has no irradiance to be scored.",
         "",
         "| model | method | sun zenith | accuracy | F1 | accuracy in shadow | F1 in shadow "
         "| z MAE | z bias | z correlation | within 1 / 1.96 std |",

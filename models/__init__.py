@@ -1,1 +1,1 @@
-"""p3VAE, its rivals and their inference, on tensors and plain dataclasses."""
+"""p3VAE, its baselines and their inference, on tensors and plain dataclasses."""

@@ -36,7 +36,7 @@ def classify(
 ) -> dict[str, npt.NDArray[Any]]:
     """Maps of a scene as arrays, by name, with the nodata of the files `p3vae classify` would write.
 
-    `landcover`, `confidence` and, where the model tells light, `irradiance` and `irradiance_std` are
+    `landcover`, `confidence` and, where the model estimates light, `irradiance` and `irradiance_std` are
     (rows, cols); `probabilities`, when asked for, (classes, rows, cols). Spectra are read tile by tile, only
     the maps are held in memory.
     """
@@ -61,7 +61,7 @@ def classify(
 class _ArraySink:
     """A map in memory."""
 
-    tells_invalid = False
+    reports_invalid = False
 
     def __init__(self, array: npt.NDArray[Any], nodata: float) -> None:
         self.array, self.nodata, self.dtype = array, nodata, array.dtype

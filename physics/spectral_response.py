@@ -65,7 +65,7 @@ class Bands:
         return len(self.wavelength_nm)
 
     @classmethod
-    def of(
+    def from_centres(
         cls,
         wavelength_nm: npt.ArrayLike,
         fwhm_nm: npt.ArrayLike | None = None,

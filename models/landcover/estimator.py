@@ -16,12 +16,12 @@ from p3vae.models.landcover.types import ClassLegend, Method, TrainingSettings
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
-Spectra = npt.NDArray[np.floating[Any]]
+SpectraArray = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What a brain is told before it learns anything."""
+    """What an estimator is told before it learns anything."""
 
     legend: ClassLegend
     bands: Bands
@@ -40,8 +40,8 @@ class Frame:
         return float(np.cos(np.radians(self.irradiance.sun_zenith_deg)))
 
 
-class Judgement(NamedTuple):
-    """What a brain says of spectra; tensors (pixels,) unless said, None for what it cannot know."""
+class PixelPrediction(NamedTuple):
+    """What an estimator says of spectra; tensors (pixels,) unless said, None for what it cannot know."""
 
     logits: Tensor
     """(pixels, classes)."""
@@ -54,7 +54,7 @@ class Judgement(NamedTuple):
     """Relative to the one from which on a spectrum counts as unknown."""
 
 
-class Brain(Protocol):
+class Estimator(Protocol):
     """Tells classes, and perhaps light; knows how to be stored. Spectra are float32, finite, never dark.
 
     A pixel's result must depend neither on chance nor, but for rounding, on the other pixels of the call.
@@ -72,7 +72,9 @@ class Brain(Protocol):
     def gives_misfit(self) -> bool:
         """Whether it can tell spectra that it does not know."""
 
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+    def predict_logits(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+    ) -> PixelPrediction:
         """Classes and light of spectra (pixels, bands) under the irradiance of their scene."""
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
@@ -81,32 +83,34 @@ class Brain(Protocol):
     def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
         """Mean spectra (samples, bands) of a class with codes (samples, latents); None without a decoder."""
 
-    def latent_spectra(self) -> list[Spectra] | None:
+    def latent_spectra(self) -> list[SpectraArray] | None:
         """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
 
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """JSON values that belong to the model card."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything learned."""
 
-    def on(self, device: str) -> Self:
-        """The same brain on another device."""
+    def to(self, device: str) -> Self:
+        """The same estimator on another device."""
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """The brain that gave these notes and tensors."""
+        """The estimator that gave these notes and tensors."""
 
 
 @runtime_checkable
-class ImageBrain(Brain, Protocol):
-    """A brain that looks at a pixel's neighbours, and so cannot judge spectra alone."""
+class ImageEstimator(Estimator, Protocol):
+    """An estimator that looks at a pixel's neighbours, and so cannot judge spectra alone."""
 
     @property
     def halo(self) -> int:
         """How far it looks [pixels]."""
 
-    def judge_image(self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]) -> Judgement:
+    def predict_image_logits(
+        self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]
+    ) -> PixelPrediction:
         """Classes of the spectra that lie where `mask` (rows, cols) is True, in its order.
 
         They come in pieces, (pixels, bands) each. `origin` is the row and column in its scene of the mask's
@@ -125,18 +129,18 @@ _HOMES = {
 }
 
 
-def brain_type(settings: TrainingSettings) -> type[Brain]:
-    """The class of brain that these settings ask for."""
-    module, name = _HOMES.get(settings.model, ("library.estimator", "ExactBrain"))
+def estimator_type(settings: TrainingSettings) -> type[Estimator]:
+    """The class of estimator that these settings ask for."""
+    module, name = _HOMES.get(settings.model, ("library.estimator", "LibraryEstimator"))
     if settings.model == "p3vae" and settings.preset == "paper":
         module, name = "vae.published", "PublishedP3VAE"
-    found: type[Brain] = getattr(import_module(f"p3vae.models.landcover.{module}"), name)
+    found: type[Estimator] = getattr(import_module(f"p3vae.models.landcover.{module}"), name)
     return found
 
 
 def looks_at_neighbours(settings: TrainingSettings) -> bool:
     """Whether the model that these settings ask for learns from image patches."""
-    return hasattr(brain_type(settings), "halo")
+    return hasattr(estimator_type(settings), "halo")
 
 
 def light_ratios(irradiance: SpectralIrradiance) -> Tensor:

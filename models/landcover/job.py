@@ -42,7 +42,7 @@ _DARKEST_LABELLED, _DARKEST_UNLABELLED = 1e-8, 1e-6
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """The caller's side of a training run."""
 
     on_epoch: Callable[[EpochReport], None] | None = None
@@ -60,7 +60,7 @@ class Run:
         """Restarts that the resumed run had behind it."""
         return 0 if self.resume_from is None else int(self.resume_from.notes.get(_ATTEMPT, 0))
 
-    def attempt(self, number: int) -> Run:
+    def attempt(self, number: int) -> TrainingRun:
         """The run as one attempt sees it: a state belongs to the attempt that left it."""
         mine = self.resume_from if number == self.first_attempt else None
         return replace(self, resume_from=mine, notes={**self.notes, _ATTEMPT: number})
@@ -83,13 +83,13 @@ class Job:
     settings: TrainingSettings
     folds: list[npt.NDArray[np.bool_]]
     """Per fold, True for samples kept aside."""
-    run: Run
+    run: TrainingRun
     device: str
     """Where networks learn."""
 
     @property
     def frame(self) -> Frame:
-        """What a brain is told before it learns."""
+        """What an estimator is told before it learns."""
         return Frame(self.legend, self.bands, self.irradiance, self.settings)
 
     @property
@@ -146,7 +146,7 @@ def validation_folds(
 
 
 def with_restarts(
-    build: Callable[[int], Net], attempt: Callable[[Net, int, Run], None], job: Job
+    build: Callable[[int], Net], attempt: Callable[[Net, int, TrainingRun], None], job: Job
 ) -> tuple[Net, int]:
     """A trained network and how often training had to begin anew from another seed."""
     for restarts in range(job.run.first_attempt, _RESTARTS + 1):
@@ -180,9 +180,9 @@ def classified(classifier: nn.Module, samples: TrainingSet) -> npt.NDArray[np.in
     return index
 
 
-def classifier_f1(classifier: nn.Module, kept: TrainingSet, classes: int) -> float:
+def classifier_f1(classifier: nn.Module, held_out: TrainingSet, classes: int) -> float:
     """Average F1 of q(y|x) on samples kept aside."""
-    return average_f1(kept.class_index, classified(classifier, kept), classes)
+    return average_f1(held_out.class_index, classified(classifier, held_out), classes)
 
 
 def summarise(

@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_model_file, write_model_file
-from p3vae.models.landcover.estimator import Brain, Frame, ImageBrain, Judgement, Spectra, brain_type
+from p3vae.models.landcover.estimator import (
+    Estimator,
+    Frame,
+    ImageEstimator,
+    PixelPrediction,
+    SpectraArray,
+    estimator_type,
+)
 from p3vae.models.landcover.types import (
     ClassLegend,
     ClassScore,
@@ -33,7 +40,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, eq=False)
 class LandCoverModel:
-    """Classes, bands, and the brain that tells them apart; immutable once trained."""
+    """Classes, bands, and the estimator that tells them apart; immutable once trained."""
 
     legend: ClassLegend
     bands: Bands
@@ -41,7 +48,7 @@ class LandCoverModel:
     """The illumination it was trained under, at its bands."""
     settings: TrainingSettings
     summary: TrainingSummary
-    brain: Brain
+    estimator: Estimator
     data_sha256: str = ""
     """Hash of the training spectra and labels."""
     device: str = "cpu"
@@ -49,12 +56,12 @@ class LandCoverModel:
     @property
     def methods(self) -> tuple[Method, ...]:
         """Ways it can tell classes, the usual one first."""
-        return self.brain.methods
+        return self.estimator.methods
 
     @property
     def halo(self) -> int:
         """How far it looks at a pixel's neighbours [pixels]."""
-        return self.brain.halo if isinstance(self.brain, ImageBrain) else 0
+        return self.estimator.halo if isinstance(self.estimator, ImageEstimator) else 0
 
     def predict(
         self,
@@ -75,8 +82,8 @@ class LandCoverModel:
             raise ValueError(f"a {self.settings.model} model has no {chosen}")
         usable, chunks = self._chunks(spectra)
         with torch.inference_mode():
-            parts = [self.brain.judge(chunk, irradiance, chosen) for chunk in chunks]
-        found = Judgement(*(_joined(values) for values in zip(*parts, strict=True)))
+            parts = [self.estimator.predict_logits(chunk, irradiance, chosen) for chunk in chunks]
+        found = PixelPrediction(*(_joined(values) for values in zip(*parts, strict=True)))
         return self._prediction(found, usable, want_probabilities)
 
     def predict_image(
@@ -95,18 +102,20 @@ class LandCoverModel:
         around those of interest where the scene has them.
         """
         spectra = image.reshape(-1, image.shape[-1])
-        if not isinstance(self.brain, ImageBrain):
+        if not isinstance(self.estimator, ImageEstimator):
             return self.predict(spectra, irradiance, method=method, want_probabilities=want_probabilities)
         usable, chunks = self._chunks(spectra)
         mask = usable.reshape(image.shape[:2]).copy()
         if not usable.any():
             mask[0, 0] = True  # the place of the made-up one
         with torch.inference_mode():
-            found = self.brain.judge_image(list(chunks), torch.from_numpy(mask).to(self.device), origin)
+            found = self.estimator.predict_image_logits(
+                list(chunks), torch.from_numpy(mask).to(self.device), origin
+            )
         return self._prediction(found, usable, want_probabilities)
 
     def _prediction(
-        self, found: Judgement, usable: npt.NDArray[np.bool_], want_probabilities: bool
+        self, found: PixelPrediction, usable: npt.NDArray[np.bool_], want_probabilities: bool
     ) -> Prediction:
         probability = found.logits.softmax(1)
         confidence, index = (_spread(values.cpu().numpy(), usable) for values in probability.max(1))
@@ -131,7 +140,7 @@ class LandCoverModel:
         """
         usable, chunks = self._chunks(spectra)
         with torch.inference_mode():
-            found = _joined([self.brain.codes(chunk, irradiance) for chunk in chunks])
+            found = _joined([self.estimator.codes(chunk, irradiance) for chunk in chunks])
         return None if found is None else _spread(found.cpu().numpy(), usable)
 
     def generate(self, index: int, codes: FloatArray, irradiance: SpectralIrradiance) -> FloatArray | None:
@@ -141,12 +150,12 @@ class LandCoverModel:
         """
         with torch.inference_mode():
             values = torch.as_tensor(codes, dtype=torch.float32, device=self.device)
-            made = self.brain.generate(index, values, irradiance)
+            made = self.estimator.generate(index, values, irradiance)
         return None if made is None else made.cpu().numpy()
 
-    def latent_spectra(self) -> list[Spectra] | None:
+    def latent_spectra(self) -> list[SpectraArray] | None:
         """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
-        return self.brain.latent_spectra()
+        return self.estimator.latent_spectra()
 
     def relight(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
         """What the same ground would show flat and sunlit, (pixels, bands); NaN where it has no class."""
@@ -214,7 +223,7 @@ def model_file(model: LandCoverModel) -> ModelFile:
         "irradiance.direct": torch.as_tensor(model.irradiance.direct),
         "irradiance.diffuse": torch.as_tensor(model.irradiance.diffuse),
     }
-    return ModelFile(KIND, card | model.brain.notes(), light | model.brain.tensors())
+    return ModelFile(KIND, card | model.estimator.metadata(), light | model.estimator.tensors())
 
 
 def _from_file(file: ModelFile, device: str) -> LandCoverModel:
@@ -223,7 +232,7 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
     legend = ClassLegend(
         tuple(classes["ids"]), tuple(classes["names"]), tuple((r, g, b) for r, g, b in classes["colours"])
     )
-    bands = Bands.of(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
+    bands = Bands.from_centres(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
     irradiance = SpectralIrradiance(
         bands.wavelength_nm,
         tensors["irradiance.direct"].numpy(),
@@ -236,7 +245,14 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
         summary[name] = tuple(summary.get(name, ()))
     settings = TrainingSettings(**card["settings"])
     frame = Frame(legend, bands, irradiance, settings)
-    brain = brain_type(settings).restore(frame, card, tensors).on(device)
+    estimator = estimator_type(settings).restore(frame, card, tensors).to(device)
     return LandCoverModel(
-        legend, bands, irradiance, settings, TrainingSummary(**summary), brain, card["data_sha256"], device
+        legend,
+        bands,
+        irradiance,
+        settings,
+        TrainingSummary(**summary),
+        estimator,
+        card["data_sha256"],
+        device,
     )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from p3vae.models.landcover.estimator import Frame, Judgement, Spectra, part
+from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, part
 from p3vae.models.landcover.types import Method
 from p3vae.models.nn.classifiers import SegmentClassifier
 from p3vae.models.nn.layers import contiguous_segments
@@ -16,10 +16,10 @@ from p3vae.models.nn.trainer import Optimisation
 from p3vae.physics.illumination import SpectralIrradiance
 
 PUBLISHED_DESCENT = Optimisation(100, 1e-3, 1e-4, cycle_steps=660, clip_norm=0.0, keep_best=True)
-"""Adam, learning rate cycling between 1e-4 and 1e-3, best validation loss kept, as published."""
+"""Adam, learning rate cycling between 1e-4 and 1e-3, best validation loss held_out, as published."""
 
 
-class Batch(NamedTuple):
+class SpectraBatch(NamedTuple):
     """Spectra of one training step."""
 
     x: Tensor
@@ -50,11 +50,11 @@ class StoredNetwork(nn.Module):
         """None: no decoder."""
         return None
 
-    def latent_spectra(self) -> list[Spectra] | None:
+    def latent_spectra(self) -> list[SpectraArray] | None:
         """None: no latent spectra."""
         return None
 
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Nothing but tensors."""
         return {}
 
@@ -62,20 +62,16 @@ class StoredNetwork(nn.Module):
         """All weights and constants."""
         return {f"network.{name}": value for name, value in self.state_dict().items()}
 
-    def on(self, device: str) -> Self:
-        """The same brain on another device."""
-        return self.to(device)
-
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """The brain that gave these tensors."""
-        brain = cls(frame)
-        brain.load_state_dict(part(tensors, "network."))
-        return brain.eval()
+        """The estimator that gave these tensors."""
+        estimator = cls(frame)
+        estimator.load_state_dict(part(tensors, "network."))
+        return estimator.eval()
 
 
-class NetworkBrain(StoredNetwork):
-    """A brain with a classifier q(y|x) that is trained by gradients; alone, it is the spectral CNN."""
+class NetworkEstimator(StoredNetwork):
+    """An estimator with a classifier q(y|x) that is trained by gradients; alone, it is the spectral CNN."""
 
     descent: ClassVar[Optimisation] = PUBLISHED_DESCENT
     learns_unlabelled: ClassVar[bool] = True
@@ -86,7 +82,7 @@ class NetworkBrain(StoredNetwork):
         self.classes = len(frame.legend)
         self.classifier = SegmentClassifier(contiguous_segments(frame.bands.wavelength_nm), self.classes)
 
-    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+    def losses(self, batch: SpectraBatch) -> Mapping[str, Tensor]:
         """Named terms of the objective; `total` is minimised."""
         return {"total": F.cross_entropy(self.classifier(batch.x), batch.y)}
 
@@ -94,9 +90,11 @@ class NetworkBrain(StoredNetwork):
         """What chooses the best epoch, from labelled spectra kept aside."""
         return F.cross_entropy(self.classifier(x), y)
 
-    def after_training(self, kept: Tensor) -> None:
+    def after_training(self, held_out: Tensor) -> None:
         """Calibrate on spectra kept aside."""
 
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+    def predict_logits(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+    ) -> PixelPrediction:
         """Classes by q(y|x)."""
-        return Judgement(self.classifier(spectra))
+        return PixelPrediction(self.classifier(spectra))

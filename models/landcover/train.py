@@ -15,10 +15,10 @@ from torch import Tensor
 from p3vae.models.landcover.baselines.fg_unet.estimator import FGUNet
 from p3vae.models.landcover.baselines.fg_unet.train import train_fg_unet
 from p3vae.models.landcover.baselines.random_forest import RandomForest
-from p3vae.models.landcover.estimator import Brain, brain_type
+from p3vae.models.landcover.estimator import Estimator, estimator_type
 from p3vae.models.landcover.job import (
     Job,
-    Run,
+    TrainingRun,
     checked,
     classified,
     classifier_f1,
@@ -30,12 +30,12 @@ from p3vae.models.landcover.job import (
 )
 from p3vae.models.landcover.library.calibration import Validation, validate
 from p3vae.models.landcover.library.decoder import Library, NoiseModel
-from p3vae.models.landcover.library.estimator import ExactBrain
+from p3vae.models.landcover.library.estimator import LibraryEstimator
 from p3vae.models.landcover.library.fit import fit_library, fit_scattered_library
 from p3vae.models.landcover.library.pseudo_labels import adopted, unknown_share
 from p3vae.models.landcover.library.teacher import Teacher
 from p3vae.models.landcover.model import LandCoverModel
-from p3vae.models.landcover.network import Batch, NetworkBrain, StoredNetwork
+from p3vae.models.landcover.network import NetworkEstimator, SpectraBatch, StoredNetwork
 from p3vae.models.landcover.types import (
     ClassLegend,
     EpochReport,
@@ -88,20 +88,20 @@ def train_land_cover(
     data = checked(training_set, bands, irradiance, legend)
     digest = data_digest(data)
     notes: dict[str, object] = {"settings": asdict(settings), "data_sha256": digest}
-    run = Run(on_epoch, resume_from, save_state, notes)
+    run = TrainingRun(on_epoch, resume_from, save_state, notes)
     if not run.may_resume():
         raise TrainingError("the checkpoint belongs to a training with other data or settings")
-    enough = _ENOUGH_POLYGONS if issubclass(brain_type(settings), StoredNetwork) else 2
+    enough = _ENOUGH_POLYGONS if issubclass(estimator_type(settings), StoredNetwork) else 2
     folds, warnings = validation_folds(data, legend, settings, enough)
     job = Job(data, bands, irradiance, legend, settings, folds, run, device)
-    brain, summary = _recipe(job)(job)
+    estimator, summary = _recipe(job)(job)
     return LandCoverModel(
         legend,
         bands,
         irradiance,
         settings,
         replace(summary, warnings=(*warnings, *summary.warnings)),
-        brain.on(device),
+        estimator.to(device),
         digest,
         device,
     )
@@ -113,22 +113,22 @@ def _require_sense(settings: TrainingSettings) -> None:
             "only the default p3vae can be trained without physics; "
             "the published one without physics is the model guided-vae"
         )
-    kind = brain_type(settings)
+    kind = estimator_type(settings)
     if settings.sky_offset != SKY_OFFSET and kind is not PublishedP3VAE:
         raise TrainingError("only the published p3vae (preset paper) has a sky offset")
-    if not settings.adoption and kind is not ExactBrain:
+    if not settings.adoption and kind is not LibraryEstimator:
         raise TrainingError(
             "only the default p3vae adopts spectra of unlabelled pixels; leave that option out"
         )
-    if not settings.stop_gradient and not issubclass(kind, ExactBrain | SemiSupervisedVAE):
+    if not settings.stop_gradient and not issubclass(kind, LibraryEstimator | SemiSupervisedVAE):
         raise TrainingError(f"{settings.model} has no stop-gradient; leave that option out")
 
 
-def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:
-    kind = brain_type(job.settings)
-    if kind is ExactBrain:
+def _recipe(job: Job) -> Callable[[Job], tuple[Estimator, TrainingSummary]]:
+    kind = estimator_type(job.settings)
+    if kind is LibraryEstimator:
         return _train_exact
-    if issubclass(kind, NetworkBrain):
+    if issubclass(kind, NetworkEstimator):
         return partial(_train_network, kind)
     if kind is RandomForest:
         return _grow_forest
@@ -137,7 +137,7 @@ def _recipe(job: Job) -> Callable[[Job], tuple[Brain, TrainingSummary]]:
     raise TrainingError(f"{job.settings.model} cannot be trained")
 
 
-def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
+def _train_exact(job: Job) -> tuple[LibraryEstimator, TrainingSummary]:
     optics, settings, classes = job.optics, job.settings, len(job.legend)
     pairs = [(job.part(~fold), job.part(fold)) for fold in job.folds]
     validation = validate(pairs, classes, optics, settings)
@@ -159,7 +159,7 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
     stages = len(job.folds) + 1
     f1 = _taught_f1(job, validation)
     student, restarts = _taught(_stage(job, stages - 1, stages), library, validation)
-    brain = ExactBrain(
+    estimator = LibraryEstimator(
         library,
         validation.noise,
         validation.unknown_misfit,
@@ -172,7 +172,7 @@ def _train_exact(job: Job) -> tuple[ExactBrain, TrainingSummary]:
     )
     summary = summarise(job, settings.epochs or _DEFAULT_EPOCHS, restarts, validation, f1)
     strange = unknown_share(job.data.unlabelled, library, validation.noise, optics, validation.unknown_misfit)
-    return brain, replace(
+    return estimator, replace(
         summary, adopted=grown, warnings=(*summary.warnings, *_strangeness_warning(strange))
     )
 
@@ -199,7 +199,7 @@ def _stage(job: Job, index: int, stages: int) -> Job:
 
 
 def _taught(
-    job: Job, library: Library, validation: Validation, kept: TrainingSet | None = None
+    job: Job, library: Library, validation: Validation, held_out: TrainingSet | None = None
 ) -> tuple[SpectralClassifier, int]:
     """A classifier that learned from the posterior of a library, and how often it had to begin anew.
 
@@ -214,7 +214,7 @@ def _taught(
         student.standardise(torch.from_numpy(teacher.examples(2000, np.random.default_rng(seed))[0]))
         return student.to(job.device)
 
-    def attempt(student: SpectralClassifier, seed: int, run: Run) -> None:
+    def attempt(student: SpectralClassifier, seed: int, run: TrainingRun) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Examples]:
             rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
             for _step in range(_STEPS):
@@ -233,7 +233,7 @@ def _taught(
             on_epoch=reporter(
                 job,
                 epochs,
-                lambda: math.nan if kept is None else classifier_f1(student, kept, len(job.legend)),
+                lambda: math.nan if held_out is None else classifier_f1(student, held_out, len(job.legend)),
             ),
             resume_from=run.resume_from,
             save_state=run.keep,
@@ -247,34 +247,34 @@ def _taught_f1(job: Job, validation: Validation) -> float:
     predicted = []
     for index, (fold, library) in enumerate(zip(job.folds, validation.libraries, strict=True)):
         show = _stage(job, index, len(job.folds) + 1).run.on_epoch
-        trial, kept = replace(job, data=job.part(~fold), run=Run(show)), job.part(fold)
-        predicted.append(classified(_taught(trial, library, validation, kept)[0], kept))
+        trial, held_out = replace(job, data=job.part(~fold), run=TrainingRun(show)), job.part(fold)
+        predicted.append(classified(_taught(trial, library, validation, held_out)[0], held_out))
     truth = np.concatenate([job.part(fold).class_index for fold in job.folds])
     return average_f1(truth, np.concatenate(predicted), len(job.legend))
 
 
-def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, TrainingSummary]:
+def _train_network(kind: type[NetworkEstimator], job: Job) -> tuple[NetworkEstimator, TrainingSummary]:
     settings, classes, descent = job.settings, len(job.legend), kind.descent
     epochs = settings.epochs or descent.epochs
-    kept, rest = job.part(job.folds[0]), job.part(~job.folds[0])
+    held_out, rest = job.part(job.folds[0]), job.part(~job.folds[0])
     if not kind.learns_unlabelled:
         rest = replace(rest, unlabelled=rest.unlabelled[:0])
-    kept_x = torch.from_numpy(kept.spectra).to(job.device)
-    kept_y = torch.from_numpy(kept.class_index.astype(np.int64)).to(job.device)
+    held_out_x = torch.from_numpy(held_out.spectra).to(job.device)
+    held_out_y = torch.from_numpy(held_out.class_index.astype(np.int64)).to(job.device)
 
-    def build(seed: int) -> NetworkBrain:
+    def build(seed: int) -> NetworkEstimator:
         torch.manual_seed(seed)
         return kind(job.frame).to(job.device)
 
-    def attempt(net: NetworkBrain, seed: int, run: Run) -> None:
+    def attempt(net: NetworkEstimator, seed: int, run: TrainingRun) -> None:
         train(
             net,
             partial(_batches, rest, settings.batch_size),
             net.losses,
             replace(descent, epochs=epochs),
             seed=seed,
-            validation_loss=torch.no_grad()(lambda: float(net.validation_loss(kept_x, kept_y))),
-            on_epoch=reporter(job, epochs, lambda: classifier_f1(net.classifier, kept, classes)),
+            validation_loss=torch.no_grad()(lambda: float(net.validation_loss(held_out_x, held_out_y))),
+            on_epoch=reporter(job, epochs, lambda: classifier_f1(net.classifier, held_out, classes)),
             resume_from=run.resume_from,
             save_state=run.keep,
         )
@@ -282,25 +282,27 @@ def _train_network(kind: type[NetworkBrain], job: Job) -> tuple[NetworkBrain, Tr
     net, restarts = with_restarts(build, attempt, job)
     net.eval()
     with torch.inference_mode():
-        net.after_training(kept_x)
-        logits = net.judge(kept_x, job.irradiance, net.methods[0]).logits
-    outcome = Validation(kept.class_index, logits.argmax(1).cpu().numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
-    return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, kept, classes))
+        net.after_training(held_out_x)
+        logits = net.predict_logits(held_out_x, job.irradiance, net.methods[0]).logits
+    outcome = Validation(
+        held_out.class_index, logits.argmax(1).cpu().numpy(), NoiseModel(), 1.0, unfamiliar=0.0
+    )
+    return net, summarise(job, epochs, restarts, outcome, classifier_f1(net.classifier, held_out, classes))
 
 
 def _grow_forest(job: Job) -> tuple[RandomForest, TrainingSummary]:
     """Scores from a forest that never saw the polygons kept aside; the one that is kept saw all."""
-    classes, kept = len(job.legend), job.part(job.folds[0])
+    classes, held_out = len(job.legend), job.part(job.folds[0])
     trial = RandomForest.grown(job.part(~job.folds[0]), classes, job.settings.seed)
-    predicted = trial.probabilities(torch.from_numpy(kept.spectra)).argmax(1).numpy()
-    f1 = average_f1(kept.class_index, predicted, classes)
+    predicted = trial.probabilities(torch.from_numpy(held_out.spectra)).argmax(1).numpy()
+    f1 = average_f1(held_out.class_index, predicted, classes)
     if job.run.on_epoch is not None:
         job.run.on_epoch(EpochReport(1, 1, {}, f1))
-    outcome = Validation(kept.class_index, predicted, NoiseModel(), 1.0, unfamiliar=0.0)
+    outcome = Validation(held_out.class_index, predicted, NoiseModel(), 1.0, unfamiliar=0.0)
     return RandomForest.grown(job.data, classes, job.settings.seed), summarise(job, 1, 0, outcome, f1)
 
 
-def _batches(data: TrainingSet, size: int, epoch: int, generator: torch.Generator) -> Iterator[Batch]:
+def _batches(data: TrainingSet, size: int, epoch: int, generator: torch.Generator) -> Iterator[SpectraBatch]:
     """One pass over the larger of both sets, each batch with as many labelled as unlabelled spectra."""
     x, y = torch.from_numpy(data.spectra), torch.from_numpy(data.class_index.astype(np.int64))
     pool = torch.from_numpy(data.unlabelled)
@@ -309,7 +311,7 @@ def _batches(data: TrainingSet, size: int, epoch: int, generator: torch.Generato
     unlabelled = torch.split(_shuffled(len(pool), count, generator), size) if len(pool) else None
     for number, rows in enumerate(labelled):
         others = rows[:0] if unlabelled is None else unlabelled[number]
-        yield Batch(x[rows], y[rows], pool[others], epoch * len(labelled) + number)
+        yield SpectraBatch(x[rows], y[rows], pool[others], epoch * len(labelled) + number)
 
 
 def _shuffled(size: int, count: int, generator: torch.Generator) -> Tensor:

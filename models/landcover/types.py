@@ -32,7 +32,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float32]
 Preset = Literal["default", "paper"]
 Method = Literal["posterior", "classifier"]
-ModelName = Literal["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "fg-unet", "random-forest"]
+ModelName = str
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ClassLegend:
         if not len(self.ids) == len(self.names) == len(self.colours):
             raise ValueError("a legend needs one id, one name and one colour per class")
         if len(self.ids) < 2:
-            raise ValueError("at least two classes are needed to tell land cover apart")
+            raise ValueError("at least two classes are needed to map land cover")
         if len(set(self.ids)) != len(self.ids) or not all(1 <= i <= 255 for i in self.ids):
             raise ValueError("class ids must be distinct whole numbers from 1 to 255")
 
@@ -78,12 +78,12 @@ class TrainingSettings:
     """What to train, and how."""
 
     preset: Preset = "default"
-    """p3VAE as published (`paper`) or ours; the rivals are always as published."""
+    """p3VAE as published (`paper`) or ours; baselines are always as published."""
     epochs: int | None = None
     """Passes over the data; None is the model's own number."""
     seed: int = 0
     physics: bool = True
-    """False leaves f_E out of our p3VAE: the twin that shows what the physics brings."""
+    """False leaves f_E out of our p3VAE: the no-physics ablation."""
     stop_gradient: bool = True
     """Unlabelled pixels never change the latent reflectance spectra that labels gave."""
     adoption: bool = True
@@ -147,7 +147,7 @@ class Prediction:
     confidence: FloatArray
     """Probability of the chosen class."""
     irradiance: FloatArray | None = None
-    """z_E = δ·cosΘ, posterior mean [1]; None from a model that does not tell light."""
+    """z_E = δ·cosΘ, posterior mean [1]; None from a model that does not estimate light."""
     irradiance_std: FloatArray | None = None
     """Posterior standard deviation of z_E [1]."""
     sky: FloatArray | None = None
@@ -160,10 +160,10 @@ class Prediction:
     def relit(self, spectra: FloatArray, irradiance: SpectralIrradiance) -> FloatArray:
         """What the same pixels would show flat and sunlit, NaN where they have no class.
 
-        `spectra` (pixels, bands) and `irradiance` may be at other bands than those the light was told from.
+        `spectra` (pixels, bands) and `irradiance` may be at other bands than the model's.
         """
         if self.irradiance is None or self.sky is None:
-            raise ValueError("the model does not tell light")
+            raise ValueError("the model does not estimate light")
         sun = np.where(self.class_id > 0, self.irradiance, np.float32(np.nan))
         return relight_spectra(spectra, sun, self.sky, irradiance)
 

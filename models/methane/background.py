@@ -1,9 +1,9 @@
 """The ground without plume: a mixture of full-covariance Gaussians, learned from the scene's own pixels.
 
-b = [clear code, absorbing bands] of a pixel (see `Features`), z_I its component and its code:
+b = [continuum code, absorbing bands] of a pixel (see `Features`), z_I its component and its code:
 
     p(b) = sum_k pi_k N(b; mu_k, Sigma_k)
-    p(x | b, z) = N(x; T(z) b, noise)          T = 1 on the clear code
+    p(x | b, z) = N(x; T(z) b, noise)          T = 1 on the continuum code
 
 `GridPosterior` integrates b exactly and z on a grid; its expectations give the `Moments` from which pi, mu
 and Sigma are learned again, with plume pixels whose z is unknown.
@@ -17,7 +17,7 @@ import torch
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from p3vae.models.methane.features import Spectra
+from p3vae.models.methane.features import PixelFeatures
 
 PRIOR_PIXELS = 30.0
 """Weight, in pixels, of the prior of each component's covariance."""
@@ -30,14 +30,14 @@ GMM_FEATURES = 12
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """pi (K,), mu (K, D), Sigma (K, D, D) over [clear code (q), absorbing bands]."""
+    """pi (K,), mu (K, D), Sigma (K, D, D) over [continuum code (q), absorbing bands]."""
 
     weight: Tensor
     mean: Tensor
     covariance: Tensor
-    clear_size: int
+    continuum_size: int
     plume_free: Background | None = None
-    """The clear code of the same components as plume-free pixels alone show it; None: as all show it."""
+    """The continuum code of the same components as plume-free pixels alone show it; None: as all show it."""
 
     @property
     def components(self) -> int:
@@ -45,30 +45,30 @@ class Background:
         return len(self.weight)
 
 
-def joint(spectra: Spectra) -> Tensor:
-    """[clear code, absorbing bands], (pixels, D)."""
-    return torch.cat([spectra.clear, spectra.absorbing], 1)
+def joint(spectra: PixelFeatures) -> Tensor:
+    """[continuum code, absorbing bands], (pixels, D)."""
+    return torch.cat([spectra.continuum, spectra.absorbing], 1)
 
 
-def clear_code(background: Background) -> Background:
-    """The mixture of the clear code alone."""
-    q = background.clear_size
+def continuum_code(background: Background) -> Background:
+    """The mixture of the continuum code alone."""
+    q = background.continuum_size
     return Background(background.weight, background.mean[:, :q], background.covariance[:, :q, :q], q)
 
 
-def single_gaussian(spectra: Spectra) -> Background:
+def single_gaussian(spectra: PixelFeatures) -> Background:
     """One component from plume-free pixels, their noise removed."""
     b = joint(spectra)
     values, vectors = torch.linalg.eigh(torch.cov(b.T))
     # features are in units of noise, so signal is what exceeds one
     signal = (vectors * (values - 1.0).clamp(min=EIGENVALUE_FLOOR)) @ vectors.T
     one = torch.ones(1, dtype=torch.float64)
-    return Background(one, b.mean(0, keepdim=True), signal[None], spectra.clear.shape[1])
+    return Background(one, b.mean(0, keepdim=True), signal[None], spectra.continuum.shape[1])
 
 
-def clear_clusters(clear: Tensor, components: int, seed: int) -> Tensor:
-    """Share (pixels, components) of each pixel in clusters of the clear code, which no plume can alter."""
-    lead = clear[:, :GMM_FEATURES]
+def continuum_clusters(continuum: Tensor, components: int, seed: int) -> Tensor:
+    """Share (pixels, components) of each pixel in clusters of the continuum code, which no plume alters."""
+    lead = continuum[:, :GMM_FEATURES]
     scaled = ((lead - lead.mean(0)) / lead.std(0)).numpy()
     mixture = GaussianMixture(components, reg_covar=1e-2, random_state=seed, max_iter=100)
     return torch.as_tensor(mixture.fit(scaled).predict_proba(scaled))
@@ -105,11 +105,11 @@ class Moments:
         """The same pixels, each counting `factor` times."""
         return Moments(factor * self.count, factor * self.first, factor * self.second)
 
-    def background(self, clear_size: int) -> Background:
+    def background(self, continuum_size: int) -> Background:
         """The mixture that explains these moments best, its covariances shrunk (see `PRIOR_SHARE`)."""
         count = self.count.clamp(min=1.0)[:, None, None]
         mean = self.first / count[:, 0]
         covariance = self.second / count - mean[:, :, None] * mean[:, None, :]
         pooled = (count * covariance).sum(0) / count.sum()
         shrunk = (count * covariance + PRIOR_PIXELS * PRIOR_SHARE * pooled) / (count + PRIOR_PIXELS)
-        return Background(self.count / self.count.sum(), mean, shrunk, clear_size)
+        return Background(self.count / self.count.sum(), mean, shrunk, continuum_size)

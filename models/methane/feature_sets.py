@@ -1,8 +1,8 @@
-"""One view of the ground: which clear bands speak for it, and the background learned through them.
+"""Feature sets: which continuum bands describe the ground, and the background mixture learned from them.
 
-Visible light tells kinds of ground apart that look alike in the short-wave infrared, but what it says about
-2300 nm does not carry over to ground seen only under plumes. So there are two views, and both are heard: the
-methane posterior is their geometric mean, on new ground mostly the first's. Each has errors of its own, which
+Visible bands separate kinds of ground that look alike in the short-wave infrared, but their regression on
+2300 nm does not carry over to ground seen only under plumes. So there are two feature sets. The methane
+posterior is their weighted geometric mean; the second weighs less the larger its density ratio. Their errors
 partly cancel.
 """
 
@@ -15,10 +15,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from p3vae.models.methane.background import Background, clear_clusters, clear_code, single_gaussian
+from p3vae.models.methane.background import Background, continuum_clusters, continuum_code, single_gaussian
 from p3vae.models.methane.features import Features
-from p3vae.models.methane.noise import NoiseModel
-from p3vae.models.methane.posterior import Grid, GridPosterior, brightness_levels
+from p3vae.models.methane.noise import SensorNoise
+from p3vae.models.methane.posterior import ConcentrationGrid, GridPosterior, choose_brightness_bins
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 
 COLUMN_GROUPS = 8
@@ -29,28 +29,28 @@ FIRST_ROUND_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
-class ViewRecipe:
-    """What a view looks at."""
+class FeatureSetRecipe:
+    """What a feature set is made of."""
 
-    clear_from_nm: float
-    """Clear bands below [nm] are left out where there are enough above."""
+    continuum_from_nm: float
+    """Continuum bands below [nm] are left out where there are enough above."""
     code_size: int
-    """Principal components kept of the clear bands."""
+    """Principal components kept of the continuum bands."""
     kinds: int
     """Components of the background, as a multiple of those in the settings."""
 
 
-RECIPES = (ViewRecipe(1450.0, 24, 1), ViewRecipe(0.0, 32, 2))
+RECIPES = (FeatureSetRecipe(1450.0, 24, 1), FeatureSetRecipe(0.0, 32, 2))
 """The short-wave infrared, and all bands."""
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class FeatureSet:
     """A learned background with the posteriors of one scene."""
 
     features: Features
     background: Background
-    levels: Tensor
+    brightness_bins: Tensor
     """Brightness values with noise tables of their own."""
     posteriors: tuple[GridPosterior, ...]
     """One per group of detector columns."""
@@ -61,34 +61,34 @@ class View:
         optics: PlumeOptics,
         features: Features,
         background: Background,
-        levels: Tensor,
-        grid: Grid,
+        brightness_bins: Tensor,
+        grid: ConcentrationGrid,
         model_error: float,
-    ) -> View:
+    ) -> FeatureSet:
         """Tabulate the posterior for the optics of a scene."""
         posteriors = tuple(
             GridPosterior(
                 background,
                 features,
                 group.transmittance(grid.nodes)[:, features.absorbing_bands],
-                levels,
+                brightness_bins,
                 model_error=model_error,
             )
             for group in _column_optics(optics)
         )
-        return cls(features.to(torch.float32), background, levels, posteriors)
+        return cls(features.to(torch.float32), background, brightness_bins, posteriors)
 
-    def judge(self, radiance: Tensor, group: int) -> tuple[Tensor, Tensor]:
-        """What `GridPosterior.judge` says of radiance (pixels, bands)."""
-        return self.posteriors[group].judge(self.features(radiance))
+    def log_evidence(self, radiance: Tensor, group: int) -> tuple[Tensor, Tensor]:
+        """`GridPosterior.log_evidence` of radiance (pixels, bands)."""
+        return self.posteriors[group].log_evidence(self.features(radiance))
 
     def tensors(self) -> dict[str, Tensor]:
         """All but the posteriors, which belong to a scene's optics."""
         features, background = self.features, self.background
-        known = background.plume_free or clear_code(background)
+        known = background.plume_free or continuum_code(background)
         return {
             "absorbing_bands": features.absorbing_bands,
-            "clear_bands": features.clear_bands,
+            "clear_bands": features.continuum_bands,
             "brightness_bands": features.brightness_bands,
             "centre": features.centre,
             "basis": features.basis,
@@ -98,7 +98,7 @@ class View:
             "weight": background.weight,
             "mean": background.mean,
             "covariance": background.covariance,
-            "levels": self.levels,
+            "levels": self.brightness_bins,
             # a copy: without plumes it is `weight` itself, and tensors of a file share no memory
             "free_weight": known.weight.clone(),
             "free_mean": known.mean,
@@ -106,7 +106,9 @@ class View:
         }
 
     @classmethod
-    def of_tensors(cls, t: dict[str, Tensor], optics: PlumeOptics, grid: Grid, model_error: float) -> View:
+    def from_tensors(
+        cls, t: dict[str, Tensor], optics: PlumeOptics, grid: ConcentrationGrid, model_error: float
+    ) -> FeatureSet:
         """From stored tensors, under the optics of another scene."""
         features = Features(
             t["absorbing_bands"],
@@ -115,29 +117,29 @@ class View:
             t["centre"],
             t["basis"],
             t["unit"],
-            NoiseModel(t["noise_read"], t["noise_shot"]),
+            SensorNoise(t["noise_read"], t["noise_shot"]),
         )
-        clear_size = int(features.basis.shape[1])
-        known = Background(t["free_weight"], t["free_mean"], t["free_covariance"], clear_size)
-        background = Background(t["weight"], t["mean"], t["covariance"], clear_size, known)
+        continuum_size = int(features.basis.shape[1])
+        known = Background(t["free_weight"], t["free_mean"], t["free_covariance"], continuum_size)
+        background = Background(t["weight"], t["mean"], t["covariance"], continuum_size, known)
         return cls.under(optics, features, background, t["levels"], grid, model_error)
 
 
 def choose_features(
-    free: Tensor, noise: NoiseModel, optics: PlumeOptics
-) -> list[tuple[ViewRecipe, Features]]:
-    """The views that a sensor's bands allow: one only where they would look at the same bands."""
-    chosen: list[tuple[ViewRecipe, Features]] = []
+    free: Tensor, noise: SensorNoise, optics: PlumeOptics
+) -> list[tuple[FeatureSetRecipe, Features]]:
+    """The feature sets that a sensor's bands allow: one only where both would use the same bands."""
+    chosen: list[tuple[FeatureSetRecipe, Features]] = []
     for recipe in RECIPES:
         features = Features.choose(
             free,
             noise,
             optics.absorbing,
             optics.wavelength_nm,
-            clear_from_nm=recipe.clear_from_nm,
+            continuum_from_nm=recipe.continuum_from_nm,
             code_size=recipe.code_size,
         )
-        if all(len(features.clear_bands) != len(other.clear_bands) for _, other in chosen):
+        if all(len(features.continuum_bands) != len(other.continuum_bands) for _, other in chosen):
             chosen.append((recipe, features))
     return chosen
 
@@ -152,14 +154,14 @@ def learn(
     generator: torch.Generator,
     progress: Callable[[int, int], None],
 ) -> tuple[Background, Tensor]:
-    """Expectation-maximisation from clusters of the clear bands; returns the brightness levels too."""
+    """Expectation-maximisation from clusters of the continuum bands; returns the brightness bins too."""
     spectra = features(free)
     under_plume = None if scene is None else features(scene)
     both = spectra if under_plume is None else spectra.joined(under_plume)
-    few, levels = brightness_levels(both.brightness)
+    few, bins = choose_brightness_bins(both.brightness)
     components = max(1, min(kinds * settings.components, len(both) // (2 * features.basis.shape[1] + 40)))
-    share = clear_clusters(both.clear, components, settings.seed)
-    nodes = Grid.uniform(max(settings.min_ppm_m, 0.0), settings.max_ppm_m, settings.nodes).nodes
+    share = continuum_clusters(both.continuum, components, settings.seed)
+    nodes = ConcentrationGrid.uniform(max(settings.min_ppm_m, 0.0), settings.max_ppm_m, settings.nodes).nodes
     light = _column_mean(optics).transmittance(nodes)[:, features.absorbing_bands]
     background = single_gaussian(spectra)
     for round_ in range(settings.rounds + 1):
@@ -169,13 +171,15 @@ def learn(
         )
         known = None
         if under_plume is not None:
-            known = clear_code(moments.background(background.clear_size))
+            known = continuum_code(moments.background(background.continuum_size))
             posterior = GridPosterior(background, features, light, few, model_error=settings.model_error)
             hidden = posterior.expectation(under_plume, generator, share[len(spectra) :] if first else None)
             moments = moments + hidden.weighted(FIRST_ROUND_WEIGHT if first else settings.unlabelled_weight)
-        background = replace(_ahead(background, moments.background(background.clear_size)), plume_free=known)
+        background = replace(
+            _ahead(background, moments.background(background.continuum_size)), plume_free=known
+        )
         progress(round_ + 1, settings.rounds + 1)
-    return background, levels
+    return background, bins
 
 
 def _ahead(before: Background, after: Background) -> Background:

@@ -1,9 +1,9 @@
-"""p3VAE for methane: background z_I from clear bands, enhancement z_E from absorbing bands and z_I.
+"""p3VAE for methane: background z_I from continuum bands, enhancement z_E from absorbing bands and z_I.
 
 The shape is the paper's; the parts are exact where the paper's are approximate. f_I is a mixture of
 full-covariance Gaussians learned from the scene's own pixels by expectation-maximisation, q(z_I | x) its
-posterior given the clear bands, f_E the band transmittance curves, and q(z_E | x, z_I) the posterior on a
-grid, with sensor noise and the spread of the background in it. Two views of the clear bands are averaged.
+posterior given the continuum bands, f_E the band transmittance curves, and q(z_E | x, z_I) the posterior on a
+grid, with sensor noise and the spread of the background in it. Two feature sets are averaged.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile
-from p3vae.models.methane.feature_sets import View, choose_features, learn
-from p3vae.models.methane.noise import NoiseModel
-from p3vae.models.methane.posterior import Grid, spread_on_nodes, summarise
+from p3vae.models.methane.feature_sets import FeatureSet, choose_features, learn
+from p3vae.models.methane.noise import SensorNoise
+from p3vae.models.methane.posterior import ConcentrationGrid, spread_on_nodes, summarise
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 
 KIND = "methane"
 INVERT_CHUNK = 32768
 SAME_BAND_NM = 1.0
 """Centres that differ by less [nm] are of the same band."""
-KNOWN_GROUND, NEW_GROUND = 1.1, 2.5
-"""Temperature of the posterior on ground known from plume-free pixels, and what is added on ground that was
-mostly seen under plumes, whose background is less certain than its covariances say; less is added the more
-the prior, which is certain, decides."""
-HALF_HEARD = 10.0
-"""Novelty of the ground, in log-likelihood, at which a view besides the first counts half."""
+BASE_TEMPERATURE, NOVELTY_TEMPERATURE = 1.1, 2.5
+"""Temperature of the posterior on ground known from plume-free pixels, and what is added where the density
+ratio is high: ground mostly seen under plumes has a background less certain than its covariances say. Less is
+added the more the prior, which is certain, decides."""
+HALF_WEIGHT_LOG_RATIO = 10.0
+"""Log density ratio at which a feature set besides the first has half its weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class MethaneP3VAE:
-    """Learned views of the ground with the optics of one scene."""
+    """Learned feature sets with the optics of one scene."""
 
     settings: MethaneSettings
     optics: PlumeOptics
-    views: tuple[View, ...]
-    grid: Grid
+    feature_sets: tuple[FeatureSet, ...]
+    grid: ConcentrationGrid
 
     @classmethod
     def fit(
@@ -49,7 +49,7 @@ class MethaneP3VAE:
         *,
         settings: MethaneSettings | None = None,
         unlabelled: Tensor | None = None,
-        noise: NoiseModel | None = None,
+        noise: SensorNoise | None = None,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> MethaneP3VAE:
         """Learn from plume-free radiance (pixels, bands) and, if any, from pixels under plumes.
@@ -63,20 +63,24 @@ class MethaneP3VAE:
         free = _draw(plume_free, chosen.max_pixels, generator).double()
         scene = None if unlabelled is None else _draw(unlabelled, chosen.max_pixels, generator).double()
         grid = _grid(chosen)
-        views: list[View] = []
-        offered = choose_features(free, noise or NoiseModel.estimate(free), optics)
+        feature_sets: list[FeatureSet] = []
+        offered = choose_features(free, noise or SensorNoise.estimate(free), optics)
         for index, (recipe, features) in enumerate(offered):
 
-            def tell(done: int, total: int, before: int = index) -> None:
+            def report(done: int, total: int, before: int = index) -> None:
                 progress(before * total + done, len(offered) * total)
 
-            background, levels = learn(free, scene, features, optics, chosen, recipe.kinds, generator, tell)
-            views.append(View.under(optics, features, background, levels, grid, chosen.model_error))
-        return cls(chosen, optics, tuple(views), grid)
+            background, brightness_bins = learn(
+                free, scene, features, optics, chosen, recipe.kinds, generator, report
+            )
+            feature_sets.append(
+                FeatureSet.under(optics, features, background, brightness_bins, grid, chosen.model_error)
+            )
+        return cls(chosen, optics, tuple(feature_sets), grid)
 
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
         """Posterior mean and standard deviation for radiance (pixels, bands)."""
-        groups = len(self.views[0].posteriors)
+        groups = len(self.feature_sets[0].posteriors)
         if groups == 1:
             parts = [self._invert_group(part, 0) for part in torch.split(radiance, INVERT_CHUNK)]
             return MethaneEstimate.concatenate(parts)
@@ -92,15 +96,15 @@ class MethaneP3VAE:
         return MethaneEstimate(*out)
 
     def _invert_group(self, radiance: Tensor, group: int) -> MethaneEstimate:
-        judged = [view.judge(radiance.float(), group) for view in self.views]
-        evidence, novelty = judged[0]
+        found = [feature_set.log_evidence(radiance.float(), group) for feature_set in self.feature_sets]
+        evidence, log_density_ratio = found[0]
         total = torch.ones(len(radiance), 1)
-        for also, its_novelty in judged[1:]:
-            heard = 1.0 / (1.0 + its_novelty[:, None].clamp(min=0.0) / HALF_HEARD)
-            evidence, total = evidence + heard * also, total + heard
+        for also, its_log_ratio in found[1:]:
+            weight = 1.0 / (1.0 + its_log_ratio[:, None].clamp(min=0.0) / HALF_WEIGHT_LOG_RATIO)
+            evidence, total = evidence + weight * also, total + weight
         evidence = evidence / total
         rough = self._sensitivity(spread_on_nodes(evidence, self.grid))
-        temperature = KNOWN_GROUND + NEW_GROUND * novelty.clamp(0.0, 1.0) * rough**3
+        temperature = BASE_TEMPERATURE + NOVELTY_TEMPERATURE * log_density_ratio.clamp(0.0, 1.0) * rough**3
         mean, std = summarise(evidence / temperature[:, None], self.grid)
         return MethaneEstimate(mean, std, self._sensitivity(std))
 
@@ -112,11 +116,11 @@ class MethaneP3VAE:
     def to_file(self) -> ModelFile:
         """Backgrounds and settings; the optics belong to the scene and are given again on reading."""
         tensors: dict[str, Tensor] = {}
-        for index, view in enumerate(self.views):
-            tensors |= {f"{index}.{name}": tensor for name, tensor in view.tensors().items()}
+        for index, feature_set in enumerate(self.feature_sets):
+            tensors |= {f"{index}.{name}": tensor for name, tensor in feature_set.tensors().items()}
         card = {
             "settings": asdict(self.settings),
-            "views": len(self.views),
+            "views": len(self.feature_sets),
             "wavelength_nm": self.optics.wavelength_nm.tolist(),
         }
         return ModelFile(KIND, card, tensors)
@@ -130,11 +134,11 @@ class MethaneP3VAE:
             raise ValueError("the model was learned on other bands than the scene's")
         settings = MethaneSettings(**file.card["settings"])
         grid = _grid(settings)
-        views = []
+        feature_sets = []
         for index in range(int(file.card["views"])):
             own_tensors = {name.partition(".")[2]: x for name, x in t.items() if name.startswith(f"{index}.")}
-            views.append(View.of_tensors(own_tensors, optics, grid, settings.model_error))
-        return cls(settings, optics, tuple(views), grid)
+            feature_sets.append(FeatureSet.from_tensors(own_tensors, optics, grid, settings.model_error))
+        return cls(settings, optics, tuple(feature_sets), grid)
 
 
 def pixels_needed(optics: PlumeOptics) -> int:
@@ -150,8 +154,8 @@ def _require_pixels(plume_free: Tensor, optics: PlumeOptics) -> None:
         )
 
 
-def _grid(settings: MethaneSettings) -> Grid:
-    return Grid.uniform(settings.min_ppm_m, settings.max_ppm_m, settings.nodes)
+def _grid(settings: MethaneSettings) -> ConcentrationGrid:
+    return ConcentrationGrid.uniform(settings.min_ppm_m, settings.max_ppm_m, settings.nodes)
 
 
 def _draw(radiance: Tensor, count: int, generator: torch.Generator) -> Tensor:

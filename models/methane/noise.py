@@ -13,7 +13,7 @@ DIAGONAL_JITTER = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseModel:
+class SensorNoise:
     """Variance of band radiance, read + shot * L [(W m-2 sr-1 um-1)^2]: read-out and photon noise."""
 
     read: Tensor
@@ -25,24 +25,24 @@ class NoiseModel:
         """Variance at `radiance` (..., bands)."""
         return self.read + self.shot * radiance.clamp(min=0.0)
 
-    def select(self, bands: Tensor) -> NoiseModel:
+    def select(self, bands: Tensor) -> SensorNoise:
         """The noise of some bands (indices or mask)."""
-        return NoiseModel(self.read[bands], self.shot[bands])
+        return SensorNoise(self.read[bands], self.shot[bands])
 
     @classmethod
-    def from_snr(cls, radiance: Tensor, snr: Tensor, shot_share: float = SHOT_SHARE) -> NoiseModel:
+    def from_snr(cls, radiance: Tensor, snr: Tensor, shot_share: float = SHOT_SHARE) -> SensorNoise:
         """Noise with signal-to-noise ratio `snr` (bands,) at `radiance` (bands,)."""
-        return cls._of_variance((radiance / snr) ** 2, radiance, shot_share)
+        return cls._from_variance((radiance / snr) ** 2, radiance, shot_share)
 
     @classmethod
-    def _of_variance(cls, total: Tensor, radiance: Tensor, shot_share: float) -> NoiseModel:
+    def _from_variance(cls, total: Tensor, radiance: Tensor, shot_share: float) -> SensorNoise:
         """A band without light has no photon noise."""
         lit = radiance > 0
         shot = torch.where(lit, shot_share * total / torch.where(lit, radiance, 1.0), 0.0)
         return cls(total - shot * radiance.clamp(min=0.0), shot)
 
     @classmethod
-    def estimate(cls, radiance: Tensor, shot_share: float = SHOT_SHARE) -> NoiseModel:
+    def estimate(cls, radiance: Tensor, shot_share: float = SHOT_SHARE) -> SensorNoise:
         """Noise of a scene from plume-free radiance (pixels, bands).
 
         A band's noise is what linear regression on all other bands leaves unexplained (Roger and Arnold
@@ -57,4 +57,4 @@ class NoiseModel:
         correlation = torch.cov(((x - mean) / scale).T)
         correlation.diagonal().add_(DIAGONAL_JITTER)
         unexplained = scale**2 / torch.linalg.inv(correlation).diagonal() * pixels / (pixels - bands)
-        return cls._of_variance(unexplained, mean, shot_share)
+        return cls._from_variance(unexplained, mean, shot_share)

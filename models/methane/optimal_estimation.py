@@ -90,7 +90,7 @@ class OptimalEstimation:
 
 
 def _code(radiance: Tensor, absorbing: Tensor) -> tuple[Tensor, Tensor]:
-    """Shape of the clear bands, and their mean radiance."""
+    """Shape of the continuum bands, and their mean radiance."""
     clear = radiance[:, ~absorbing]
     brightness = clear.mean(1)
     return clear / brightness[:, None], brightness

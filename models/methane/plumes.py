@@ -167,8 +167,8 @@ def _in_scatter(values: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]
     if valid.any():
         excess = values[valid] - np.median(values[valid])
         deviation = np.abs(excess)
-        telling = deviation if np.median(deviation) > 0 else deviation[deviation > 0]
-        out[valid] = excess / (MAD_TO_STD * np.median(telling)) if len(telling) else 0.0
+        informative = deviation if np.median(deviation) > 0 else deviation[deviation > 0]
+        out[valid] = excess / (MAD_TO_STD * np.median(informative)) if len(informative) else 0.0
     return out
 
 

@@ -1,11 +1,11 @@
 """The exact posterior of a plume over a Gaussian-mixture background, on a grid of concentrations.
 
-For component k the absorbing bands given the clear code c are Gaussian with a mean linear in c (the encoder
-of z_I and the decoder f_I in one) and a fixed covariance S_k, so for concentration z
+For component k the absorbing bands given the continuum code c are Gaussian with a mean linear in c (the
+encoder of z_I and decoder f_I in one) and a fixed covariance S_k, so for concentration z
 
     p(a | c, k, z) = N(a; T(z) m_k(c), T(z) S_k T(z) + noise(z))
 
-All matrices depend on (k, z, brightness level) only: they are factorised once, pixels are matrix products.
+All matrices depend on (k, z, brightness bin) only: they are factorised once, pixels are matrix products.
 The absorbing bands are first projected on the few directions in which background and plume exceed the noise.
 """
 
@@ -20,24 +20,24 @@ from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from p3vae.models.methane.background import Background, Moments, joint
-from p3vae.models.methane.features import DARKEST, Features, Spectra
+from p3vae.models.methane.features import DARKEST, Features, PixelFeatures
 
 UPSAMPLING = 6
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
-LEARNING_LEVELS, LEVELS = 6, 10
+LEARNING_BINS, BINS = 6, 10
 """Brightness values with noise tables of their own; for learning, a few will do."""
 DARKER = (1 / 18, 1 / 6, 1 / 2)
-"""Further levels, over the lowest of ground learned from: other pixels may lie in deep shadow."""
+"""Further bins, over the lowest of the training pixels: other pixels may lie in deep shadow."""
 CHUNK = 2048
 SIGNAL_FLOOR = 10.0
 """Directions of the absorbing bands in which the variance of the signal is less than this many times that of
 the noise, on the brightest ground, are left out: the results stay, the time is halved."""
 NEGLIGIBLE_LOG_SHARE = 5.0
-"""Components whose clear bands fit worse than the best by this in log-likelihood are left out."""
+"""Components whose continuum bands fit worse than the best by this in log-likelihood are left out."""
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ConcentrationGrid:
     """Concentrations [ppm m] at which the posterior is evaluated and those on which it is integrated."""
 
     nodes: Tensor
@@ -46,7 +46,7 @@ class Grid:
     """(nodes, fine): cubic-spline interpolation as a matrix."""
 
     @classmethod
-    def uniform(cls, low_ppm_m: float, high_ppm_m: float, nodes: int) -> Grid:
+    def uniform(cls, low_ppm_m: float, high_ppm_m: float, nodes: int) -> ConcentrationGrid:
         """Equal steps from `low_ppm_m` to `high_ppm_m`."""
         coarse = np.linspace(low_ppm_m, high_ppm_m, nodes)
         fine = np.linspace(low_ppm_m, high_ppm_m, (nodes - 1) * UPSAMPLING + 1)
@@ -54,38 +54,38 @@ class Grid:
         return cls(torch.as_tensor(coarse), torch.as_tensor(fine), torch.as_tensor(matrix))
 
 
-def brightness_levels(brightness: Tensor) -> tuple[Tensor, Tensor]:
+def choose_brightness_bins(brightness: Tensor) -> tuple[Tensor, Tensor]:
     """Representative brightness values for which noise is tabulated: to learn with, and to invert with."""
     inner = torch.quantile(brightness.double(), torch.tensor([0.005, 0.99], dtype=torch.float64))
     low, high = torch.log10(inner.clamp(min=DARKEST)).tolist()
-    few, usual = (torch.logspace(low, high, n, dtype=torch.float64) for n in (LEARNING_LEVELS, LEVELS))
+    few, usual = (torch.logspace(low, high, n, dtype=torch.float64) for n in (LEARNING_BINS, BINS))
     return few, torch.cat([usual[0] * torch.tensor(DARKER, dtype=torch.float64), usual])
 
 
 @dataclass(frozen=True, eq=False)
-class _ClearDensity:
-    """p(clear code), tabulated by brightness level."""
+class _ContinuumDensity:
+    """p(continuum code), tabulated by brightness bin."""
 
     constant: Tensor
-    """(levels, components)"""
+    """(bins, components)"""
     whitening: Tensor
-    """(levels, components, q, q)"""
+    """(bins, components, q, q)"""
     mean: Tensor
     """(components, q)"""
 
-    def of_components(self, level: int, clear: Tensor) -> Tensor:
+    def log_components(self, brightness_bin: int, continuum: Tensor) -> Tensor:
         """ln p of codes (pixels, q) and each component up to a constant, (components, pixels)."""
-        centred = clear - self.mean[:, None]
-        distance = torch.bmm(centred, self.whitening[level].transpose(1, 2)).square().sum(2)
-        return self.constant[level][:, None] - 0.5 * distance
+        centred = continuum - self.mean[:, None]
+        distance = torch.bmm(centred, self.whitening[brightness_bin].transpose(1, 2)).square().sum(2)
+        return self.constant[brightness_bin][:, None] - 0.5 * distance
 
 
-def _clear_density(mixture: Background, noise: Tensor) -> _ClearDensity:
-    """With noise (levels, components, q, q)."""
-    q = mixture.clear_size
+def _continuum_density(mixture: Background, noise: Tensor) -> _ContinuumDensity:
+    """With noise (bins, components, q, q)."""
+    q = mixture.continuum_size
     whitening, logdet = _whitening(mixture.covariance[:, :q, :q] + noise)
     constant = torch.log(mixture.weight.clamp(min=1e-12)) - logdet
-    return _ClearDensity(constant.float(), whitening.float(), mixture.mean[:, :q].float())
+    return _ContinuumDensity(constant.float(), whitening.float(), mixture.mean[:, :q].float())
 
 
 class GridPosterior:
@@ -96,106 +96,118 @@ class GridPosterior:
         background: Background,
         features: Features,
         transmittance: Tensor,
-        levels: Tensor,
+        brightness_bins: Tensor,
         *,
         model_error: float = 0.0,
     ) -> None:
         """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
-        self.background, self.transmittance, self.levels = background, transmittance, levels
-        q = background.clear_size
+        self.background, self.transmittance, self.brightness_bins = background, transmittance, brightness_bins
+        q = background.continuum_size
         typical = _typical_spectrum(background, features)
-        clear_noise = torch.stack([features.clear_noise(float(level), typical) for level in levels])
-        mean_clear, mean_absorbing = background.mean[:, :q], background.mean[:, q:]
+        continuum_noise = torch.stack(
+            [features.continuum_noise(float(value), typical) for value in brightness_bins]
+        )
+        mean_continuum, mean_absorbing = background.mean[:, :q], background.mean[:, q:]
         # a pixel is divided by its own noisy brightness, which moves all its bands together
-        doubt = torch.stack([features.brightness_variance(float(level), typical) for level in levels])
-        whole = torch.cat([(features.centre @ features.basis).double() + mean_clear, mean_absorbing], 1)
-        common = doubt[:, None, None, None] * whole[:, :, None] * whole[:, None, :]
+        brightness_variance = torch.stack(
+            [features.brightness_variance(float(value), typical) for value in brightness_bins]
+        )
+        whole = torch.cat([(features.centre @ features.basis).double() + mean_continuum, mean_absorbing], 1)
+        common = brightness_variance[:, None, None, None] * whole[:, :, None] * whole[:, None, :]
         cov = background.covariance + common
-        clear = cov[:, :, :q, :q] + clear_noise[:, None]
-        self.clear_densities = tuple(
-            _clear_density(mixture, common[:, :, :q, :q] + clear_noise[:, None])
+        continuum = cov[:, :, :q, :q] + continuum_noise[:, None]
+        self.continuum_densities = tuple(
+            _continuum_density(mixture, common[:, :, :q, :q] + continuum_noise[:, None])
             for mixture in (background, background.plume_free or background)
         )
-        gain = torch.linalg.solve(clear, cov[:, :, :q, q:])
+        gain = torch.linalg.solve(continuum, cov[:, :, :q, q:])
         rest = cov[:, :, q:, q:] - cov[:, :, q:, :q] @ gain
         mean = transmittance * mean_absorbing[:, None]
         depth = -torch.log(transmittance.clamp(min=1e-30))
-        noise = torch.stack([features.absorbing_noise(float(level), mean) for level in levels])
+        noise = torch.stack([features.absorbing_noise(float(value), mean) for value in brightness_bins])
         self.noise = noise + (model_error * depth * mean) ** 2
-        self.clear_noise = clear_noise
+        self.continuum_noise = continuum_noise
         self.projection = _signal_directions(background, transmittance, rest, self.noise)
         seen = transmittance[..., None] * self.projection
         total = torch.einsum("nbr,lkbc,ncs->lknrs", seen, rest, seen)
         total += torch.einsum("br,lknb,bs->lknrs", self.projection, self.noise, self.projection)
         whitening, logdet = _whitening(total)
         self.half_log_det = logdet.float()
-        # ln p is -|[a, c - mu, 1] M|²/2, with one matrix M per level, component and node
-        predicted = torch.cat([gain, mean_absorbing[:, None].expand(len(levels), -1, -1, -1)], 2)
-        from_clear = -torch.einsum("lkqb,nbr,lknsr->lkqns", predicted, seen, whitening)
+        # ln p is -|[a, c - mu, 1] M|²/2, with one matrix M per bin, component and node
+        predicted = torch.cat([gain, mean_absorbing[:, None].expand(len(brightness_bins), -1, -1, -1)], 2)
+        from_continuum = -torch.einsum("lkqb,nbr,lknsr->lkqns", predicted, seen, whitening)
         from_absorbing = torch.einsum("lknsr->lkrns", whitening)
-        self.misfit_table = torch.cat([from_absorbing, from_clear], 2).flatten(3).float()
+        self.misfit_table = torch.cat([from_absorbing, from_continuum], 2).flatten(3).float()
 
-    def level_of(self, brightness: Tensor) -> Tensor:
+    def bin_of(self, brightness: Tensor) -> Tensor:
         """Index of the nearest tabulated brightness, (pixels,)."""
-        middle = (self.levels[1:] * self.levels[:-1]).sqrt().to(brightness.dtype)
+        middle = (self.brightness_bins[1:] * self.brightness_bins[:-1]).sqrt().to(brightness.dtype)
         return torch.bucketize(brightness, middle)
 
-    def log_likelihood(self, spectra: Spectra) -> Tensor:
+    def log_likelihood(self, spectra: PixelFeatures) -> Tensor:
         """ln p(x, k | z), (pixels, components, nodes), float32 relative to each pixel's maximum."""
         out = torch.full((len(spectra), self.background.components, len(self.transmittance)), -torch.inf)
-        for part, level in self._parts(spectra):
+        for part, brightness_bin in self._parts(spectra):
             mine = spectra.at(part)
-            for k, rows, values in self._likely(level, mine, self._log_clear(level, mine)):
+            for k, rows, values in self._likely(
+                brightness_bin, mine, self._log_continuum(brightness_bin, mine)
+            ):
                 out[part[rows], k] = values
         return out - out.amax((1, 2), keepdim=True)
 
-    def judge(self, spectra: Spectra) -> tuple[Tensor, Tensor]:
-        """The evidence of each concentration, and how new the ground is; float32.
+    def log_evidence(self, spectra: PixelFeatures) -> tuple[Tensor, Tensor]:
+        """Log evidence ln p(x | z), (pixels, nodes), and log density ratio (pixels,); float32.
 
-        ln p(x | z) with the components summed, (pixels, nodes), up to a constant per pixel; and ln of how
-        much likelier a pixel's clear code is in the scene than without plumes, (pixels,).
+        The evidence is marginal over components, up to a constant per pixel. The density ratio is p(continuum
+        code) in the whole scene over that of plume-free pixels alone: large on ground seen only under plumes.
         """
         out = torch.full((len(spectra), len(self.transmittance)), -torch.inf)
-        novelty = torch.zeros(len(spectra))
-        for part, level in self._parts(spectra):
+        log_density_ratio = torch.zeros(len(spectra))
+        for part, brightness_bin in self._parts(spectra):
             mine = spectra.at(part)
-            log_clear = self._log_clear(level, mine)
-            for _, rows, values in self._likely(level, mine, log_clear):
+            log_continuum = self._log_continuum(brightness_bin, mine)
+            for _, rows, values in self._likely(brightness_bin, mine, log_continuum):
                 pixels = part[rows]
                 out[pixels] = torch.logaddexp(out[pixels], values)
             if self.background.plume_free is not None:
-                without = self.clear_densities[1].of_components(level, mine.clear.float())
-                novelty[part] = log_clear.logsumexp(0) - without.logsumexp(0)
-        return out - out.amax(1, keepdim=True), novelty
+                without = self.continuum_densities[1].log_components(brightness_bin, mine.continuum.float())
+                log_density_ratio[part] = log_continuum.logsumexp(0) - without.logsumexp(0)
+        return out - out.amax(1, keepdim=True), log_density_ratio
 
-    def _parts(self, spectra: Spectra) -> Iterator[tuple[Tensor, int]]:
-        """Pixels of one brightness, a few at a time, and its level."""
-        for level, rows in _groups(self.level_of(spectra.brightness)):
+    def _parts(self, spectra: PixelFeatures) -> Iterator[tuple[Tensor, int]]:
+        """Pixels of one brightness, a few at a time, and its bin."""
+        for brightness_bin, rows in _groups(self.bin_of(spectra.brightness)):
             for part in torch.split(rows, CHUNK):
-                yield part, level
+                yield part, brightness_bin
 
-    def _log_clear(self, level: int, spectra: Spectra) -> Tensor:
-        """ln p(clear code, k), (components, pixels)."""
-        return self.clear_densities[0].of_components(level, spectra.clear.float())
+    def _log_continuum(self, brightness_bin: int, spectra: PixelFeatures) -> Tensor:
+        """ln p(continuum code, k), (components, pixels)."""
+        return self.continuum_densities[0].log_components(brightness_bin, spectra.continuum.float())
 
     def _likely(
-        self, level: int, spectra: Spectra, log_clear: Tensor
+        self, brightness_bin: int, spectra: PixelFeatures, log_continuum: Tensor
     ) -> Iterator[tuple[int, Tensor, Tensor]]:
         """(component, rows that may belong to it, ln p(x, k | z) of these on the nodes)."""
-        clear = spectra.clear.float()
+        continuum = spectra.continuum.float()
         absorbing = (spectra.absorbing @ self.projection.to(spectra.absorbing.dtype)).float()
-        likely = log_clear > log_clear.amax(0) - NEGLIGIBLE_LOG_SHARE
-        for k, mean in enumerate(self.clear_densities[0].mean):
+        likely = log_continuum > log_continuum.amax(0) - NEGLIGIBLE_LOG_SHARE
+        for k, mean in enumerate(self.continuum_densities[0].mean):
             rows = torch.where(likely[k])[0]
             if len(rows) == 0:
                 continue
-            seen = torch.cat([absorbing[rows], clear[rows] - mean, torch.ones(len(rows), 1)], 1)
-            whitened = (seen @ self.misfit_table[level, k]).view(len(rows), len(self.transmittance), -1)
+            seen = torch.cat([absorbing[rows], continuum[rows] - mean, torch.ones(len(rows), 1)], 1)
+            whitened = (seen @ self.misfit_table[brightness_bin, k]).view(
+                len(rows), len(self.transmittance), -1
+            )
             misfit = torch.linalg.vecdot(whitened, whitened)
-            yield k, rows, log_clear[k, rows][:, None] - self.half_log_det[level, k] - 0.5 * misfit
+            yield (
+                k,
+                rows,
+                log_continuum[k, rows][:, None] - self.half_log_det[brightness_bin, k] - 0.5 * misfit,
+            )
 
     def expectation(
-        self, spectra: Spectra, generator: torch.Generator, share: Tensor | None = None
+        self, spectra: PixelFeatures, generator: torch.Generator, share: Tensor | None = None
     ) -> Moments:
         """Posterior moments of the background of pixels whose concentration is unknown.
 
@@ -207,7 +219,7 @@ class GridPosterior:
         own = torch.logsumexp(log_joint, 2).softmax(1).double()
         uniform = torch.rand(log_joint.shape, generator=generator).clamp(min=1e-20)
         node = (log_joint - torch.log(-torch.log(uniform))).argmax(2)
-        key = self.level_of(spectra.brightness)[:, None] * len(self.transmittance) + node
+        key = self.bin_of(spectra.brightness)[:, None] * len(self.transmittance) + node
         x = joint(spectra).double()
         weights = own if share is None else share
         moments = Moments.zero(weights.shape[1], x.shape[1])
@@ -225,24 +237,24 @@ class GridPosterior:
         return moments
 
     def _gains(self, k: int, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Regression of b on x, what it leaves unexplained, and the mean of x, per (level, node) key."""
-        level, node = keys // len(self.transmittance), keys % len(self.transmittance)
-        q, mu, cov = self.background.clear_size, self.background.mean[k], self.background.covariance[k]
+        """Regression of b on x, what it leaves unexplained, and the mean of x, per (bin, node)."""
+        brightness_bin, node = keys // len(self.transmittance), keys % len(self.transmittance)
+        q, mu, cov = self.background.continuum_size, self.background.mean[k], self.background.covariance[k]
         light = torch.cat([torch.ones(len(keys), q, dtype=torch.float64), self.transmittance[node]], 1)
         shared = light[:, :, None] * cov
         total = shared * light[:, None, :]
-        total[:, :q, :q] += self.clear_noise[level]
-        total.diagonal(dim1=1, dim2=2)[:, q:] += self.noise[level, k, node]
+        total[:, :q, :q] += self.continuum_noise[brightness_bin]
+        total.diagonal(dim1=1, dim2=2)[:, q:] += self.noise[brightness_bin, k, node]
         gain = torch.linalg.solve(total, shared)
         return gain, cov - shared.transpose(1, 2) @ gain, light * mu
 
 
-def summarise(log_posterior: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+def summarise(log_posterior: Tensor, grid: ConcentrationGrid) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [ppm m] of ln p(z | x) given on the nodes, (pixels, nodes)."""
     return _mean_and_std(log_posterior @ grid.upsample.to(log_posterior.dtype), grid.fine)
 
 
-def spread_on_nodes(log_posterior: Tensor, grid: Grid) -> Tensor:
+def spread_on_nodes(log_posterior: Tensor, grid: ConcentrationGrid) -> Tensor:
     """Standard deviation [ppm m] without interpolation: rough, and enough where it is wide."""
     return _mean_and_std(log_posterior, grid.nodes)[1]
 
@@ -257,7 +269,7 @@ def _mean_and_std(log_posterior: Tensor, points: Tensor) -> tuple[Tensor, Tensor
 
 def _signal_directions(background: Background, transmittance: Tensor, rest: Tensor, noise: Tensor) -> Tensor:
     """(absorbing bands, r): where background or plume exceed the noise of the brightest ground."""
-    mean = background.mean[:, background.clear_size :]
+    mean = background.mean[:, background.continuum_size :]
     second = rest[-1] + mean[:, :, None] * mean[:, None, :]
     light = transmittance.T @ transmittance / len(transmittance)
     signal = (background.weight[:, None, None] * second).sum(0) * light
@@ -283,9 +295,9 @@ def _groups(keys: Tensor) -> list[tuple[int, Tensor]]:
 
 
 def _typical_spectrum(background: Background, features: Features) -> Tensor:
-    """Mean radiance over brightness in all bands, for the level of photon noise, (bands,)."""
+    """Mean radiance over brightness in all bands, for the size of photon noise, (bands,)."""
     out = torch.ones(len(features.noise.read), dtype=torch.float64)
-    out[features.clear_bands] = features.centre.double()
-    mean = (background.weight[:, None] * background.mean[:, background.clear_size :]).sum(0)
+    out[features.continuum_bands] = features.centre.double()
+    mean = (background.weight[:, None] * background.mean[:, background.continuum_size :]).sum(0)
     out[features.absorbing_bands] = mean * features.unit
     return out

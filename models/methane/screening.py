@@ -14,7 +14,7 @@ CANDIDATE_SIGMA = 2.5
 CLEANING_ROUNDS = 3
 
 
-def plume_free(radiance: Tensor, optics: PlumeOptics, detector_column: Tensor | None = None) -> Tensor:
+def background_mask(radiance: Tensor, optics: PlumeOptics, detector_column: Tensor | None = None) -> Tensor:
     """Mask (pixels,) of radiance (pixels, bands) that a robust matched filter finds free of methane.
 
     Pixels above 2.5 robust standard deviations leave the statistics, and the filter is fitted again.

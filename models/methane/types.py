@@ -1,4 +1,4 @@
-"""What methane methods are told, the plume's optics first, and what they give back."""
+"""Settings and plume optics of the methane methods, and the estimate they return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MethaneSettings:
     """How the background is learned and the posterior evaluated."""
 
     components: int = 6
-    """Kinds of ground, as the short-wave infrared tells them apart."""
+    """Kinds of ground, as the short-wave infrared separates them."""
     rounds: int = 24
     """Rounds of expectation-maximisation."""
     nodes: int = 40
@@ -23,7 +23,7 @@ class MethaneSettings:
     """Lower end of the flat prior [ppm m]; below zero, noise over plume-free ground averages out."""
     max_ppm_m: float = 1.2e5
     unlabelled_weight: float = 0.25
-    """A pixel under a plume tells less about the ground than one without."""
+    """Weight of a pixel under a plume beside one without: it says less about the ground."""
     model_error: float = 0.005
     """Relative error of band optical depths, independent between bands."""
     max_pixels: int = 4000

@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 
 KIND = "pendulum"
 NAMES: tuple[Name, ...] = get_args(Name)
-"""Two rivals, p3VAE as published, and p3VAE as we build it."""
+"""Two baselines, p3VAE as published, and p3VAE as we build it."""
 
 
 @dataclass(frozen=True)

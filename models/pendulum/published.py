@@ -19,7 +19,7 @@ from p3vae.models.pendulum.network import XI_PRIOR, Forecast, PendulumNetwork, S
 from p3vae.physics.pendulum import OBSERVED_STEPS, damp, drag, observation_times, swing
 
 WEAK_KL = math.exp(-9.0)
-"""Weight of the KL terms of the two rivals: the noise variance their authors assume."""
+"""Weight of the KL terms of the two baselines: the noise variance their authors assume."""
 P3VAE_KL = 0.01
 _OBSERVED = observation_times(OBSERVED_STEPS)
 

@@ -54,18 +54,18 @@ def _listed(content: bytes) -> list[Path]:
 
 
 def _unexpected(scene: Path, error: Exception) -> P3vaeError:
-    told = " ".join(f"{type(error).__name__}: {error}".split())
-    return P3vaeError(f"failed in a way that nobody foresaw: {told}", path=scene)
+    reported = " ".join(f"{type(error).__name__}: {error}".split())
+    return P3vaeError(f"failed in a way that nobody foresaw: {reported}", path=scene)
 
 
 def for_each_scene(
     scenes: Sequence[Path],
     act: Callable[[Path], Done],
-    tell: Callable[[Path, Done], None],
+    on_done: Callable[[Path, Done], None],
     report: Callable[[P3vaeError], None],
     on_error: OnError = "skip",
 ) -> None:
-    """Call `act` on every scene and `tell` of what it made.
+    """Call `act` on every scene and `on_done` on what it made.
 
     A failure is reported, and unless `on_error` is "stop", the next scene is tried.
 
@@ -84,7 +84,7 @@ def for_each_scene(
             failures.append(error if isinstance(error, P3vaeError) else _unexpected(scene, error))
             report(failures[-1])
         else:
-            tell(scene, done)
+            on_done(scene, done)
     if failures and len(failures) < len(scenes):
         raise SomeScenesFailedError(f"{len(failures)} of {len(scenes)} scenes failed")
     if failures:

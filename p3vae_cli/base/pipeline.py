@@ -18,8 +18,8 @@ Array = npt.NDArray[Any]
 PixelFunction = Callable[[SpectraTile], Mapping[str, Array]]
 """From the spectra of a tile to named maps, each (rows, cols) or (bands, rows, cols).
 
-It need not care for invalid pixels: whatever it returns there is replaced by nodata, but for maps that tell
-why pixels are invalid (`Sink.tells_invalid`). Nor need it care for
+It need not care for invalid pixels: whatever it returns there is replaced by nodata, but for maps that report
+why pixels are invalid (`Sink.reports_invalid`). Nor need it care for
 tiles that were read with pixels around them: what it returns there is dropped.
 """
 
@@ -43,7 +43,7 @@ class Sink(Protocol):
         """Type of the stored values."""
 
     @property
-    def tells_invalid(self) -> bool:
+    def reports_invalid(self) -> bool:
         """Whether the map has something to say where spectra are invalid: it is stored as it is."""
 
     def write(self, window: Window, values: Array) -> None:
@@ -89,7 +89,7 @@ def run(
 ) -> int:
     """Apply `function` to every window of `scene` and write its maps; returns the number of valid pixels.
 
-    `around` tells which window to read for the maps of another one, for functions that look at neighbours.
+    `around` says which window to read for the maps of another one, for functions that look at neighbours.
     One thread reads, this one computes, another writes. At most `in_flight` tiles of spectra exist
     at any time (one computed, the others read ahead). The first exception of any thread ends the run
     and is raised here, after the threads have stopped; so does what `check`, called for every tile, raises.
@@ -159,7 +159,7 @@ def _masked(
         raise KeyError(f"the function returned no map named {', '.join(sorted(missing))}")
     masked = {}
     for name, sink in sinks.items():
-        stored = valid | sink.tells_invalid
+        stored = valid | sink.reports_invalid
         values = np.array(np.where(stored, maps[name], sink.nodata), dtype=sink.dtype)
         if values.shape[-2:] != valid.shape:
             raise ValueError(f"map {name} has shape {values.shape} for a tile of {valid.shape}")

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 )
 @click.option("--epochs", type=click.IntRange(1), help="Passes over the data. Default: the model's.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same model.")
-@click.option("--no-physics", is_flag=True, help="Leave the physics layer out (the twin for comparison).")
+@click.option("--no-physics", is_flag=True, help="Leave the physics layer out (ablation).")
 @click.option("--no-stop-gradient", is_flag=True, help="Let unlabelled pixels change the latent spectra.")
 @click.option("--no-adoption", is_flag=True, help="Let unlabelled pixels add no spectrum to any class.")
 @click.option(

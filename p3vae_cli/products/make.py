@@ -24,7 +24,7 @@ from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.scenes.base import Grid, Scene
 
 _TYPICAL_RESIDENT = 400 * 2**20
-"""Memory of the program before the first tile, on a system that does not tell [bytes]."""
+"""Memory of the program before the first tile, on a system that does not report it [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Findings:
-    """What work on the finished maps has to tell."""
+    """What work on the finished maps reports."""
 
     lines: Sequence[str] = ()
     """For the report."""

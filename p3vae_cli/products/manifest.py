@@ -60,7 +60,7 @@ def manifest_document(
 ) -> bytes:
     """The JSON text of a manifest; `products` maps finished files (still staged) to their sinks.
 
-    What the manifest `earlier` tells of products that this run does not replace is kept.
+    Entries of the manifest `earlier` for products that this run does not replace stay.
     """
     record = {
         "p3vae_version": provenance.version,

@@ -54,7 +54,7 @@ WGS84 = Geod(ellps="WGS84")
 
 @dataclass(frozen=True)
 class PlumeOptions:
-    """How plumes are told from noise, and what is known of the wind."""
+    """How plumes are separated from noise, and what is known of the wind."""
 
     rule: PlumeRule = RULE
     wind_m_s: float | None = None
@@ -126,8 +126,8 @@ def write_plumes(summary: RunSummary, scene: Scene, options: PlumeOptions) -> Fi
         lines.append("no georeference: areas and masses need --ground-sampling METRES")
     if options.control:
         alarms = record["control_plumes"] = count_false_alarms(*seen, options.rule)
-        told = "says nothing, the map has no negative values" if alarms is None else f"{alarms} plumes"
-        lines.append(f"control (sign-flipped map): {told}")
+        reported = "says nothing, the map has no negative values" if alarms is None else f"{alarms} plumes"
+        lines.append(f"control (sign-flipped map): {reported}")
     return Findings(lines, record)
 
 
@@ -199,7 +199,7 @@ def _around(values: Values) -> Values:
 
 
 def _rows(plumes: Sequence[Plume], options: PlumeOptions, product: str) -> list[dict[str, Any]]:
-    """What is told of each plume, by field name."""
+    """What is reported of each plume, by field name."""
     wind = options.effective_wind(product)
     return [
         {
@@ -248,9 +248,9 @@ def _line(plume: Plume) -> str:
     rate = ""
     if plume.emission is not None:
         rate = f", Q {plume.emission.kg_per_hour:,.0f} ± {plume.emission.std_kg_per_hour:,.0f} kg/h"
-    told = f"plume {plume.label}: {plume.pixels:,} pixels, peak {plume.peak_ppm_m:,.0f} ppm·m"
+    line = f"plume {plume.label}: {plume.pixels:,} pixels, peak {plume.peak_ppm_m:,.0f} ppm·m"
     if plume.area_m2 is None:
-        return told
+        return line
     return (
-        f"{told}, {plume.area_m2 / 1e6:.2f} km², IME {plume.ime_kg:,.0f} ± {plume.ime_std_kg:,.0f} kg{rate}"
+        f"{line}, {plume.area_m2 / 1e6:.2f} km², IME {plume.ime_kg:,.0f} ± {plume.ime_std_kg:,.0f} kg{rate}"
     )

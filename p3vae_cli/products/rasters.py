@@ -64,8 +64,8 @@ class MapSpec:
     style: Style = field(default_factory=Ramp)
     band_descriptions: tuple[str, ...] = ()
     """One per band of a map with several; empty for a single band."""
-    tells_invalid: bool = False
-    """A map that tells why pixels are invalid, and keeps its values there."""
+    reports_invalid: bool = False
+    """A map that reports why pixels are invalid, and keeps its values there."""
     band_tags: tuple[Mapping[str, str], ...] = ()
     """One mapping per band, e.g. {"wavelength": "550.0", "fwhm": "10.0"} or {"color": "#c81e1e"}."""
 
@@ -116,9 +116,9 @@ class RasterSink:
             self._describe(tags or {})
 
     @property
-    def tells_invalid(self) -> bool:
+    def reports_invalid(self) -> bool:
         """See `MapSpec`."""
-        return self.spec.tells_invalid
+        return self.spec.reports_invalid
 
     @property
     def nodata(self) -> float:
@@ -144,7 +144,7 @@ class RasterSink:
 
     def _count(self, band: int, layer: Array) -> None:
         values = valid_values(layer, self.spec.nodata)
-        self.statistics[band] += Statistics.of(values)
+        self.statistics[band] += Statistics.from_values(values)
         if isinstance(self.spec.style, Categories):
             for value, pixels in zip(*np.unique(values, return_counts=True), strict=True):
                 self.class_pixels[int(value)] = self.class_pixels.get(int(value), 0) + int(pixels)
@@ -213,7 +213,9 @@ class RasterSink:
             for band, expected in enumerate(self.statistics, start=1):
                 found = Statistics()
                 for _, block in raster.block_windows(band):
-                    found += Statistics.of(valid_values(raster.read(band, window=block), self.spec.nodata))
+                    found += Statistics.from_values(
+                        valid_values(raster.read(band, window=block), self.spec.nodata)
+                    )
                 if found.count != expected.count and not (self._lossy() and found.count):
                     raise ProductError(
                         f"{expected.count - found.count} pixels were lost while writing",

@@ -22,7 +22,7 @@ class Statistics:
     """Standard deviation of the population."""
 
     @classmethod
-    def of(cls, values: npt.NDArray[Any]) -> Statistics:
+    def from_values(cls, values: npt.NDArray[Any]) -> Statistics:
         """Statistics of an array that holds valid values only."""
         if values.size == 0:
             return cls()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.reproduce.runs import Work, kept_arrays
+from p3vae.cli.reproduce.runs import RunSpec, saved_arrays
 from p3vae.cli.reproduce.townscape import CLASSES
 from p3vae.physics.pendulum import OBSERVED_STEPS, TIME_STEP_S
 
@@ -45,9 +45,9 @@ _FEWEST = 10
 """Predictions without which a point of a calibration curve is chance."""
 
 
-def draw(table: str, works: list[Work], runs: Path, folder: Path) -> list[Path]:
+def draw(table: str, specs: list[RunSpec], runs: Path, folder: Path) -> list[Path]:
     """Figures of one table as PNG files; those whose runs kept nothing are left out."""
-    found = [(work.model, kept_arrays(runs, work)) for work in works if work.seed == 0]
+    found = [(spec.model, saved_arrays(runs, spec)) for spec in specs if spec.seed == 0]
     # A model may have runs of two experiments in one table, of which one keeps nothing.
     arrays: dict[str, Arrays] = {model: mine for model, mine in found if mine}
     painters: dict[str, tuple[tuple[str, Callable[[dict[str, Arrays]], Figure | None]], ...]] = {

@@ -33,7 +33,7 @@ _BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class Examiner:
-    """Asks one model under one light, by each way it can tell classes."""
+    """Asks one model under one light, by each of its methods."""
 
     model: LandCoverModel
     irradiance: SpectralIrradiance
@@ -79,7 +79,7 @@ class Examiner:
 
 
 def judged(name: str, found: Mapping[Method, Prediction], truth: IntArray, classes: int) -> Scores:
-    """F1, accuracy and calibration of each way to tell classes."""
+    """F1, accuracy and calibration of each method."""
     scores: Scores = {}
     for method, prediction in found.items():
         index, prefix = prediction.class_id.astype(int) - 1, f"{name}.{LETTERS[method]}"
@@ -93,7 +93,7 @@ def judged(name: str, found: Mapping[Method, Prediction], truth: IntArray, class
 
 
 def light_scores(name: str, usual: Prediction, z: FloatArray) -> Scores:
-    """z_E against the true δ·cosΘ; nothing from models that do not tell light."""
+    """z_E against the true δ·cosΘ; nothing from models that do not estimate light."""
     if usual.irradiance is None or usual.irradiance_std is None:
         return {}
     score = regression_score(z, usual.irradiance, usual.irradiance_std)

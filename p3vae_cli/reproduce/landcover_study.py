@@ -12,7 +12,7 @@ import numpy as np
 from p3vae.cli.reproduce import toulouse, townscape
 from p3vae.cli.reproduce.landcover_arrays import figure_arrays
 from p3vae.cli.reproduce.landcover_scores import Examiner, judged, light_scores
-from p3vae.cli.reproduce.runs import FILES, Outcome, Work
+from p3vae.cli.reproduce.runs import FILES, RunResult, RunSpec
 from p3vae.models.landcover.baselines.fg_unet.train import LabelledImage, image_training_set
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import ClassLegend, TrainingSet, TrainingSettings
@@ -44,18 +44,18 @@ _FEW_EPOCHS = 5
 """Of every other model, if quick."""
 
 
-def simulated_run(work: Work) -> Outcome:
+def simulated_run(spec: RunSpec) -> RunResult:
     """Scores on the regular grid (the published test), on random light, and on the image itself."""
-    town = townscape.built_in() if work.data is None else townscape.from_file(_file(work))
-    image = townscape.acquire(town, work.seed)
-    data, legend = _townscape_labels(town, image, work), _legend(townscape.CLASSES)
-    model = train_land_cover(data, town.bands, town.irradiance, legend, training_settings(work))
+    town = townscape.built_in() if spec.data is None else townscape.from_file(_file(spec))
+    image = townscape.acquire(town, spec.seed)
+    data, legend = _townscape_labels(town, image, spec), _legend(townscape.CLASSES)
+    model = train_land_cover(data, town.bands, town.irradiance, legend, training_settings(spec))
     exam, classes = Examiner(model, town.irradiance), len(legend)
     hidden = ~town.labelled
     scores = judged("image", exam.image(image.cube, hidden), town.class_index[hidden], classes)
-    if work.model == FG_UNET:
-        return Outcome(scores)
-    size = 500 if work.quick else 10_000
+    if spec.model == FG_UNET:
+        return RunResult(scores)
+    size = 500 if spec.quick else 10_000
     grid, drawn = townscape.grid_spectra(town, size), townscape.random_spectra(town, size // 5, 1)
     of_grid, of_drawn = exam.spectra(grid.x), exam.spectra(drawn.x)
     for name, test, found in (("grid", grid, of_grid), ("random", drawn, of_drawn)):
@@ -66,37 +66,37 @@ def simulated_run(work: Work) -> Outcome:
     latent = model.latent_spectra()
     if latent is not None:
         scores |= {f"latent.{k}": v for k, v in asdict(latent_spectra_score(latent, town.spectra)).items()}
-    return Outcome(scores, figure_arrays(model, town, drawn, of_drawn) if work.seed == 0 else {})
+    return RunResult(scores, figure_arrays(model, town, drawn, of_drawn) if spec.seed == 0 else {})
 
 
-def real_run(work: Work) -> Outcome:
+def real_run(spec: RunSpec) -> RunResult:
     """Scores on polygons kept for the test, as they are and relit."""
-    split = toulouse.read_split(_file(work), work.seed)
-    data, legend = _toulouse_labels(split, work), _legend(toulouse.CLASSES)
-    model = train_land_cover(data, split.bands, split.irradiance, legend, training_settings(work))
+    split = toulouse.read_split(_file(spec), spec.seed)
+    data, legend = _toulouse_labels(split, spec), _legend(toulouse.CLASSES)
+    model = train_land_cover(data, split.bands, split.irradiance, legend, training_settings(spec))
     exam = Examiner(model, split.irradiance)
-    relit = toulouse.relight(split, 1 if work.quick else 3, seed=0)
+    relit = toulouse.relight(split, 1 if spec.quick else 3, seed=0)
     scores: dict[str, float] = {}
     for name, x, y in (("test", split.test, split.test_class), ("relit", relit.x, relit.y)):
-        found = exam.chips(x, split) if work.model == FG_UNET else exam.spectra(x)
+        found = exam.chips(x, split) if spec.model == FG_UNET else exam.spectra(x)
         scores |= judged(name, found, y, len(legend))
-    return Outcome(scores | light_scores("relit", found[model.methods[0]], relit.z))
+    return RunResult(scores | light_scores("relit", found[model.methods[0]], relit.z))
 
 
-def _file(work: Work) -> Path:
-    assert work.data is not None
-    return work.data / FILES[work.experiment][0]
+def _file(spec: RunSpec) -> Path:
+    assert spec.data is not None
+    return spec.data / FILES[spec.experiment][0]
 
 
-def training_settings(work: Work) -> TrainingSettings:
+def training_settings(spec: RunSpec) -> TrainingSettings:
     """How a model of the tables is trained, as published where that is known."""
-    chosen, real = dict(MODELS[work.model]), work.experiment == "real"
-    epochs = _REAL_EPOCHS.get(work.model.removesuffix("-no-sg")) if real else None
-    if work.quick:
-        epochs = _QUICK_EPOCHS.get(work.model, _FEW_EPOCHS)
+    chosen, real = dict(MODELS[spec.model]), spec.experiment == "real"
+    epochs = _REAL_EPOCHS.get(spec.model.removesuffix("-no-sg")) if real else None
+    if spec.quick:
+        epochs = _QUICK_EPOCHS.get(spec.model, _FEW_EPOCHS)
     if real and chosen.get("preset") == "paper":
         chosen["sky_offset"] = _REAL_SKY_OFFSET
-    return TrainingSettings(seed=work.seed, epochs=epochs, **chosen)
+    return TrainingSettings(seed=spec.seed, epochs=epochs, **chosen)
 
 
 def _legend(names: tuple[str, ...]) -> ClassLegend:
@@ -105,22 +105,22 @@ def _legend(names: tuple[str, ...]) -> ClassLegend:
     return ClassLegend(tuple(range(1, len(names) + 1)), names, colours)
 
 
-def _townscape_labels(town: townscape.Townscape, image: townscape.Image, work: Work) -> TrainingSet:
-    everything = work.model == ALL_LABELS
+def _townscape_labels(town: townscape.Townscape, image: townscape.Image, spec: RunSpec) -> TrainingSet:
+    everything = spec.model == ALL_LABELS
     known = np.ones_like(town.labelled) if everything else town.labelled
     group = townscape.polygons(town, labelled_only=not everything)
-    if work.model == FG_UNET:
+    if spec.model == FG_UNET:
         labels = np.where(known, town.class_index, -1)
-        return image_training_set([LabelledImage(image.cube, labels, group)], seed=work.seed)
+        return image_training_set([LabelledImage(image.cube, labels, group)], seed=spec.seed)
     return TrainingSet(image.cube[known], town.class_index[known], group[known], image.cube[~known])
 
 
-def _toulouse_labels(split: toulouse.Split, work: Work) -> TrainingSet:
-    if work.model != FG_UNET:
+def _toulouse_labels(split: toulouse.Split, spec: RunSpec) -> TrainingSet:
+    if spec.model != FG_UNET:
         return TrainingSet(split.labelled, split.labelled_class, split.polygon, split.unlabelled)
     images = [LabelledImage(tile, np.full(tile.shape[:2], -1)) for tile in split.tiles]
     for chip in toulouse.chips(split.labelled, split.polygon, split.place):
         inside = chip.samples >= 0
         labels = np.where(inside, split.labelled_class[chip.samples], -1)
         images.append(LabelledImage(chip.cube, labels, np.where(inside, split.polygon[chip.samples], 0)))
-    return image_training_set(images, seed=work.seed)
+    return image_training_set(images, seed=spec.seed)

@@ -16,7 +16,7 @@ from p3vae.cli.reproduce.plume_pixels import (
     make_pixels,
     simulated_ground,
 )
-from p3vae.cli.reproduce.runs import Outcome, Work
+from p3vae.cli.reproduce.runs import RunResult, RunSpec
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
@@ -38,14 +38,14 @@ SETTINGS = (
 _SHOWN = 600
 
 
-def methane_run(work: Work) -> Outcome:
+def methane_run(spec: RunSpec) -> RunResult:
     """Errors of the test pixels [ppm m] in every setting; the published network in its own setting only."""
-    ground = _ground(work)
+    ground = _ground(spec)
     scores: dict[str, float] = {}
     arrays: dict[str, np.ndarray] = {}
-    for setting in SETTINGS[: 1 if work.quick or work.model == "p3vae-paper" else None]:
-        pixels = make_pixels(ground, setting, work.seed, most=2500 if work.quick else None)
-        estimate = _fitted(work, pixels)(pixels.test)
+    for setting in SETTINGS[: 1 if spec.quick or spec.model == "p3vae-paper" else None]:
+        pixels = make_pixels(ground, setting, spec.seed, most=2500 if spec.quick else None)
+        estimate = _fitted(spec, pixels)(pixels.test)
         mean, std = estimate.ppm_m.double().numpy(), estimate.std.double().numpy()
         score = regression_score(pixels.ppm_m, mean, std)
         scores |= {
@@ -55,27 +55,27 @@ def methane_run(work: Work) -> Outcome:
             f"{setting.name}.rmse": float(np.sqrt(np.mean((mean - pixels.ppm_m) ** 2))),
             f"{setting.name}.within_95": score.within_95,
         }
-        if work.seed == 0 and setting == AS_PUBLISHED:
+        if spec.seed == 0 and setting == AS_PUBLISHED:
             arrays = {"truth": pixels.ppm_m[:_SHOWN], "mean": mean[:_SHOWN], "std": std[:_SHOWN]}
-    return Outcome(scores, arrays)
+    return RunResult(scores, arrays)
 
 
-def _ground(work: Work) -> Ground:
-    return simulated_ground() if work.data is None else ground_from_files(work.data)
+def _ground(spec: RunSpec) -> Ground:
+    return simulated_ground() if spec.data is None else ground_from_files(spec.data)
 
 
-def _fitted(work: Work, pixels: PlumePixels) -> Invert:
+def _fitted(spec: RunSpec, pixels: PlumePixels) -> Invert:
     low, high = pixels.range_ppm_m
     free, optics = pixels.plume_free, pixels.optics
-    match work.model:
+    match spec.model:
         case "p3vae":
-            settings = MethaneSettings(min_ppm_m=low, max_ppm_m=high, seed=work.seed)
+            settings = MethaneSettings(min_ppm_m=low, max_ppm_m=high, seed=spec.seed)
             # As in a scene, pixels under plumes take part, without their truth.
             return MethaneP3VAE.fit(
                 free, optics, settings=settings, unlabelled=_with_test(pixels), noise=pixels.noise
             ).invert
         case "p3vae-paper":
-            how = PaperSettings(seed=work.seed, epochs=3 if work.quick else PaperSettings.epochs)
+            how = PaperSettings(seed=spec.seed, epochs=3 if spec.quick else PaperSettings.epochs)
             return fit_paper(free, pixels.under_plume, optics, how).invert
         case "optimal-estimation":
             spread = (high - low) / np.sqrt(12.0)
@@ -86,7 +86,7 @@ def _fitted(work: Work, pixels: PlumePixels) -> Invert:
             return MatchedFilter.fit(free, optics, variant="log").invert
         case "mag1c":
             return MatchedFilter.fit(free, optics, variant="mag1c").invert
-    raise ValueError(f"no methane method {work.model!r}")
+    raise ValueError(f"no methane method {spec.model!r}")
 
 
 def _with_test(pixels: PlumePixels) -> Tensor:

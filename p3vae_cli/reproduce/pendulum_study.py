@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from p3vae.cli.reproduce.runs import Outcome, Work
+from p3vae.cli.reproduce.runs import RunResult, RunSpec
 from p3vae.models.pendulum.model import (
     Name,
     PendulumModel,
@@ -25,18 +25,18 @@ _SHOWN = 4
 _WIDE_RAD = 1.0
 
 
-def pendulum_run(work: Work) -> Outcome:
+def pendulum_run(spec: RunSpec) -> RunResult:
     """Errors over the seen and the following steps, and the gaps of ω and ξ."""
-    train, validation, test = pendulum_data(work.quick)
-    if work.model == ZERO:
+    train, validation, test = pendulum_data(spec.quick)
+    if spec.model == ZERO:
         rest = np.zeros(test.angle.shape, dtype=np.float32)
         still = PendulumPrediction(rest, rest[:, :2], ("none", "none"))
         scores = score_prediction(still, test.angle, test.omega, test.xi)
-        return Outcome({"in_mae": scores.in_mae, "out_mae": scores.out_mae})
-    settings = PendulumSettings(cast(Name, work.model), _epochs(work), work.seed)
+        return RunResult({"in_mae": scores.in_mae, "out_mae": scores.out_mae})
+    settings = PendulumSettings(cast(Name, spec.model), _epochs(spec), spec.seed)
     model = train_pendulum(train.angle, train.omega, validation.angle, validation.omega, settings)
     scores = score_pendulum(model, test.angle, test.omega, test.xi)
-    told = {
+    reported = {
         "in_mae": scores.in_mae,
         "out_mae": scores.out_mae,
         "gap.omega": scores.omega.bits,
@@ -44,7 +44,7 @@ def pendulum_run(work: Work) -> Outcome:
         "mig.omega": scores.omega.normalised,
         "mig.xi": scores.xi.normalised,
     }
-    return Outcome(told, _swings(model, test) if work.seed == 0 else {})
+    return RunResult(reported, _swings(model, test) if spec.seed == 0 else {})
 
 
 def pendulum_data(quick: bool) -> tuple[Pendulums, Pendulums, Pendulums]:
@@ -61,8 +61,8 @@ def pendulum_data(quick: bool) -> tuple[Pendulums, Pendulums, Pendulums]:
     return made[0], made[1], made[2]
 
 
-def _epochs(work: Work) -> int | None:
-    return None if not work.quick else 8 if work.model == "p3vae" else 25
+def _epochs(spec: RunSpec) -> int | None:
+    return None if not spec.quick else 8 if spec.model == "p3vae" else 25
 
 
 def _swings(model: PendulumModel, test: Pendulums) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from p3vae.cli.base.tables import read_rows
-from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance
@@ -67,10 +67,10 @@ class Ground:
     """Radiance over bright ground, at which the noise is specified, (bands,) [W m-2 sr-1 um-1]."""
 
     @property
-    def noise(self) -> NoiseModel:
+    def noise(self) -> SensorNoise:
         """Of the sensor, 70 % photon noise at the reference radiance."""
         snr = np.where(self.bands.wavelength_nm < 1800.0, _SNR_BELOW_1800_NM, _SNR_ABOVE)
-        return NoiseModel.from_snr(torch.as_tensor(self.reference), torch.as_tensor(snr))
+        return SensorNoise.from_snr(torch.as_tensor(self.reference), torch.as_tensor(snr))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class PlumePixels:
     ppm_m: FloatArray
     """Truth of the test pixels."""
     optics: PlumeOptics
-    noise: NoiseModel
+    noise: SensorNoise
     range_ppm_m: tuple[float, float]
 
 
@@ -171,7 +171,7 @@ def _prisma_bands(path: Path) -> Bands:
     swir = np.cumsum(np.diff(centre, prepend=0.0) < 0) > 0
     kept = ~outside(centre, _MEASURED_NM) & ~(swir & (centre < centre[~swir].max()))
     order = np.argsort(centre[kept])
-    return Bands.of(centre[kept][order], width[kept][order])
+    return Bands.from_centres(centre[kept][order], width[kept][order])
 
 
 def _sunlight(folder: Path, grid: FloatArray) -> FloatArray:

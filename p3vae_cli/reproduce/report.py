@@ -152,8 +152,8 @@ def _lines(result: Result) -> list[list[str]]:
     """Three lines per row that has published figures, one for the others."""
     out: list[list[str]] = []
     for row, cells in result.cells.items():
-        told = [cell.lines(column.form) for cell, column in zip(cells, result.table.columns, strict=True)]
-        published, here, difference = (list(line) for line in zip(*told, strict=True))
+        reported = [cell.lines(column.form) for cell, column in zip(cells, result.table.columns, strict=True)]
+        published, here, difference = (list(line) for line in zip(*reported, strict=True))
         p = result.p_values.get(row)
         chance = "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
         if any(published):
@@ -195,8 +195,12 @@ def as_json(result: Result, command: str) -> str:
         }
         for row, cells in result.cells.items()
     ]
-    told = {"table": result.table.name, "command": command, "notes": [*result.header, *result.table.notes]}
-    return json.dumps(told | {"rows": rows}, indent=1, ensure_ascii=False) + "\n"
+    reported = {
+        "table": result.table.name,
+        "command": command,
+        "notes": [*result.header, *result.table.notes],
+    }
+    return json.dumps(reported | {"rows": rows}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _told(column: Column, cell: Cell) -> dict[str, Any]:

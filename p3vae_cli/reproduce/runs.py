@@ -1,4 +1,4 @@
-"""One model of one experiment trained and scored with one seed: the unit that is run, kept and resumed."""
+"""One model of one experiment trained and scored with one seed: the unit that is run, saved and resumed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _HOMES = {
 
 
 @dataclass(frozen=True)
-class Work:
+class RunSpec:
     """What is to be done; everything a result depends on but the code."""
 
     experiment: str
@@ -77,77 +77,77 @@ class Work:
     def key(self) -> str:
         """Digest of the settings, the data and the version of the program."""
         protocol = PROTOCOLS.get((self.experiment, self.model), 1)
-        told = asdict(self) | {"data": _fingerprint(self.experiment, self.data), "protocol": protocol}
-        return hashlib.sha256(json.dumps(told | {"p3vae": version("p3vae")}).encode()).hexdigest()[:12]
+        reported = asdict(self) | {"data": _fingerprint(self.experiment, self.data), "protocol": protocol}
+        return hashlib.sha256(json.dumps(reported | {"p3vae": version("p3vae")}).encode()).hexdigest()[:12]
 
     @property
     def stem(self) -> str:
-        """Of the files that keep its outcome."""
+        """Of the files that keep its result."""
         return f"{self.experiment}-{self.model}-{self.seed}-{self.key}"
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RunResult:
     """What came out of it."""
 
     scores: Mapping[str, float]
-    """By name, for example `grid.p.f1`; what is not finite is not kept."""
+    """By name, for example `grid.p.f1`; what is not finite is not saved."""
     arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """For the figures; only the first seed gives any."""
     seconds: float = 0.0
 
 
-Run = Callable[[Work], Outcome]
+Runner = Callable[[RunSpec], RunResult]
 
 
-def perform(work: Work) -> Outcome:
+def perform(spec: RunSpec) -> RunResult:
     """Train and score, with one thread: the same numbers however many runs go on beside it."""
     import torch
 
     torch.set_num_threads(1)
-    module, name = _HOMES[work.experiment]
-    run: Run = getattr(import_module(f"p3vae.cli.reproduce.{module}"), name)
+    module, name = _HOMES[spec.experiment]
+    run: Runner = getattr(import_module(f"p3vae.cli.reproduce.{module}"), name)
     start = time.perf_counter()
-    outcome = run(work)
-    return Outcome(outcome.scores, outcome.arrays, time.perf_counter() - start)
+    result = run(spec)
+    return RunResult(result.scores, result.arrays, time.perf_counter() - start)
 
 
-def keep(folder: Path, work: Work, outcome: Outcome) -> None:
-    """Write an outcome; the JSON file comes last and says that everything is there."""
+def save(folder: Path, spec: RunSpec, result: RunResult) -> None:
+    """Write a result; the JSON file comes last and says that everything is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    if outcome.arrays:
-        arrays: dict[str, Any] = dict(outcome.arrays)
-        np.savez_compressed(folder / f"{work.stem}.npz", **arrays)
+    if result.arrays:
+        arrays: dict[str, Any] = dict(result.arrays)
+        np.savez_compressed(folder / f"{spec.stem}.npz", **arrays)
     record = {
-        "experiment": work.experiment,
-        "model": work.model,
-        "seed": work.seed,
-        "quick": work.quick,
-        "data": "built-in" if work.data is None else "files",
+        "experiment": spec.experiment,
+        "model": spec.model,
+        "seed": spec.seed,
+        "quick": spec.quick,
+        "data": "built-in" if spec.data is None else "files",
         "p3vae": version("p3vae"),
         "sources_sha256": sources_digest(),
-        "seconds": outcome.seconds,
-        "scores": {name: value for name, value in outcome.scores.items() if math.isfinite(value)},
+        "seconds": result.seconds,
+        "scores": {name: value for name, value in result.scores.items() if math.isfinite(value)},
     }
-    unfinished = folder / f".{work.stem}.json"
+    unfinished = folder / f".{spec.stem}.json"
     unfinished.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
-    unfinished.replace(folder / f"{work.stem}.json")
+    unfinished.replace(folder / f"{spec.stem}.json")
 
 
-def kept(folder: Path, work: Work) -> dict[str, Any] | None:
-    """The record of an outcome kept earlier, None if there is none that can be read."""
+def saved(folder: Path, spec: RunSpec) -> dict[str, Any] | None:
+    """The record of a result saved earlier, None if there is none that can be read."""
     try:
-        record = json.loads((folder / f"{work.stem}.json").read_text())
+        record = json.loads((folder / f"{spec.stem}.json").read_text())
     except (OSError, ValueError):
         return None
     whole = isinstance(record, dict) and isinstance(record.get("scores"), dict) and "sources_sha256" in record
     return record if whole else None
 
 
-def kept_arrays(folder: Path, work: Work) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an outcome kept earlier; empty if it has none that can be read."""
+def saved_arrays(folder: Path, spec: RunSpec) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a result saved earlier; empty if it has none that can be read."""
     try:
-        with (folder / f"{work.stem}.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+        with (folder / f"{spec.stem}.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error):
         return {}
@@ -178,12 +178,12 @@ def _require_arrays(path: Path) -> None:
 
 @lru_cache
 def sources_digest() -> str:
-    """SHA-256 of the program's own sources: tells whether two records came from the same code."""
-    rooms = [
-        Path(str(import_module(f"p3vae.{room}").__file__)).parent for room in ("cli", "models", "physics")
+    """SHA-256 of the program's own sources: says whether two records came from the same code."""
+    packages = [
+        Path(str(import_module(f"p3vae.{name}").__file__)).parent for name in ("cli", "models", "physics")
     ]
     digest = hashlib.sha256()
-    for source in sorted(path for room in rooms for path in room.rglob("*.py")):
+    for source in sorted(path for package in packages for path in package.rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()
 

@@ -16,10 +16,19 @@ from p3vae.cli.base.errors import ExitCode, InterruptedRunError, P3vaeError, Pro
 from p3vae.cli.base.signals import hold_signals, interrupt_on_signals
 from p3vae.cli.products.staging import writing
 from p3vae.cli.reproduce import report
-from p3vae.cli.reproduce.runs import LAYOUT, Outcome, Work, keep, kept, perform, require_data, sources_digest
+from p3vae.cli.reproduce.runs import (
+    LAYOUT,
+    RunResult,
+    RunSpec,
+    perform,
+    require_data,
+    save,
+    saved,
+    sources_digest,
+)
 from p3vae.cli.reproduce.tables import NAMES, Table, table
 
-Failure = tuple[Work, Exception]
+Failure = tuple[RunSpec, Exception]
 
 
 class SomeRunsFailedError(P3vaeError):
@@ -59,9 +68,9 @@ def reproduce(request: Request) -> list[Path]:
     An interrupted call still shows what is there.
     """
     tables = _tables(request)
-    works = {t.name: _works(t, request) for t in tables}
-    every = _chosen(works, request)
-    missing = [work for work in every if request.fresh or kept(request.runs, work) is None]
+    specs = {t.name: _works(t, request) for t in tables}
+    every = _chosen(specs, request)
+    missing = [spec for spec in every if request.fresh or saved(request.runs, spec) is None]
     if len(missing) < len(every):
         note(f"{len(every) - len(missing)} of {len(every)} runs are there already")
     try:
@@ -74,22 +83,22 @@ def reproduce(request: Request) -> list[Path]:
             _run(missing, request, failures)
     except KeyboardInterrupt as stop:
         for t in tables:
-            _publish(t, works[t.name], request)
-        told = "interrupted; finished runs are kept"
-        raise InterruptedRunError(told, remedy="the same command goes on") from stop
-    written = [path for t in tables for path in _publish(t, works[t.name], request)]
+            _publish(t, specs[t.name], request)
+        reported = "interrupted; finished runs are kept"
+        raise InterruptedRunError(reported, remedy="the same command goes on") from stop
+    written = [path for t in tables for path in _publish(t, specs[t.name], request)]
     if failures:
-        work, reason = failures[0]
-        raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {work.title}: {reason}")
+        spec, reason = failures[0]
+        raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {spec.title}: {reason}")
     return written
 
 
-def _chosen(works: Mapping[str, list[Work]], request: Request) -> list[Work]:
+def _chosen(specs: Mapping[str, list[RunSpec]], request: Request) -> list[RunSpec]:
     """Every work once, of the models asked for."""
-    every = dict.fromkeys(work for mine in works.values() for work in mine)
-    chosen = [work for work in every if not request.models or work.model in request.models]
+    every = dict.fromkeys(spec for mine in specs.values() for spec in mine)
+    chosen = [spec for spec in every if not request.models or spec.model in request.models]
     if not chosen:
-        known = sorted({work.model for work in every})
+        known = sorted({spec.model for spec in every})
         raise UsageError("no such model in that table", remedy=f"there are {', '.join(known)}")
     return chosen
 
@@ -116,48 +125,48 @@ def _without_real_rows(t: Table) -> Table:
     return replace(t, rows=tuple(row for row in t.rows if row.experiment != "real"))
 
 
-def _works(t: Table, request: Request) -> list[Work]:
+def _works(t: Table, request: Request) -> list[RunSpec]:
     seeds = request.seeds or (1 if request.quick else t.seeds)
     data = None if request.data is None else request.data.resolve()
     models = dict.fromkeys((row.experiment, row.model) for row in t.rows)
     return [
-        Work(experiment, model, seed, request.quick, data)
+        RunSpec(experiment, model, seed, request.quick, data)
         for seed in range(seeds)
         for experiment, model in models
     ]
 
 
-def _run(works: list[Work], request: Request, failures: list[Failure]) -> None:
+def _run(specs: list[RunSpec], request: Request, failures: list[Failure]) -> None:
     """Run and keep; runs that fail are listed and do not stop the others."""
     with StepProgress("Runs", show=request.show_progress) as progress:
-        for done, (work, outcome) in enumerate(_outcomes(works, request.jobs), start=1):
+        for done, (spec, outcome) in enumerate(_outcomes(specs, request.jobs), start=1):
             if isinstance(outcome, Exception):
-                failures.append((work, outcome))
-                note(f"{work.title}: {outcome}")
+                failures.append((spec, outcome))
+                note(f"{spec.title}: {outcome}")
             else:
                 with writing(request.runs):
-                    keep(request.runs, work, outcome)
+                    save(request.runs, spec, outcome)
                 if not stderr().is_terminal:
-                    note(f"{done}/{len(works)} {work.title}: {outcome.seconds:.0f} s")
-            progress.step(done, len(works))
+                    note(f"{done}/{len(specs)} {spec.title}: {outcome.seconds:.0f} s")
+            progress.step(done, len(specs))
 
 
-def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Exception]]:
+def _outcomes(specs: list[RunSpec], jobs: int) -> Iterator[tuple[RunSpec, RunResult | Exception]]:
     """Outcomes as they come in, from this process or from `jobs` others."""
-    if jobs == 1 or len(works) < 2:
-        yield from ((work, _tried(work)) for work in works)
+    if jobs == 1 or len(specs) < 2:
+        yield from ((spec, _tried(spec)) for spec in specs)
         return
     pool = ProcessPoolExecutor(
-        min(jobs, len(works)),
+        min(jobs, len(specs)),
         multiprocessing.get_context("spawn"),
         # Ctrl-C reaches every process of a terminal; only this one is to say what that means.
         initializer=signal.signal,
         initargs=(signal.SIGINT, signal.SIG_IGN),
     )
-    waiting: dict[Future[Outcome | Exception], Work] = {}
+    waiting: dict[Future[RunResult | Exception], RunSpec] = {}
     try:
         with hold_signals():  # a process that is half started could not be stopped
-            waiting = {pool.submit(_tried, work): work for work in works}
+            waiting = {pool.submit(_tried, spec): spec for spec in specs}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), _result(future)
@@ -169,48 +178,50 @@ def _outcomes(works: list[Work], jobs: int) -> Iterator[tuple[Work, Outcome | Ex
         pool.shutdown(cancel_futures=True)
 
 
-def _result(future: Future[Outcome | Exception]) -> Outcome | Exception:
+def _result(future: Future[RunResult | Exception]) -> RunResult | Exception:
     try:
         return future.result()
     except BrokenProcessPool:
         return ValueError("a process was killed, perhaps for want of memory; fewer --jobs need less")
 
 
-def _tried(work: Work) -> Outcome | Exception:
+def _tried(spec: RunSpec) -> RunResult | Exception:
     try:
-        return perform(work)
+        return perform(spec)
     except Exception as error:  # whatever it is, the other runs are worth having
         # Exceptions with several arguments do not survive the way between processes.
         return ValueError(f"{type(error).__name__}: {error}")
 
 
-def _publish(t: Table, works: list[Work], request: Request) -> list[Path]:
+def _publish(t: Table, specs: list[RunSpec], request: Request) -> list[Path]:
     """Screen, files and figures of one table."""
     from p3vae.cli.reproduce.figures import draw
 
     records: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for work in works:
-        record = kept(request.runs, work)
+    for spec in specs:
+        record = saved(request.runs, spec)
         if record is not None:
-            records.setdefault((work.experiment, work.model), []).append(record)
+            records.setdefault((spec.experiment, spec.model), []).append(record)
     if not records:
         return []
     result = report.fill(t, records, _header(records, request))
     report.show(result)
     with writing(request.output):
         paths = report.write(result, request.output, request.command)
-        return paths + draw(t.name, works, request.runs, request.output)
+        return paths + draw(t.name, specs, request.runs, request.output)
 
 
 def _header(records: dict[tuple[str, str], list[dict[str, Any]]], request: Request) -> tuple[str, ...]:
     seeds = sorted({len(mine) for mine in records.values()})
-    told = [
+    reported = [
         "1 seed" if seeds == [1] else f"{' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
     ]
-    told.append("data from files" if request.data is not None else "built-in simulation")
+    reported.append("data from files" if request.data is not None else "built-in simulation")
     if request.quick:
-        told.append("QUICK: few epochs and little data, which shows that everything runs, not how good it is")
+        reported.append(
+            "QUICK: few epochs and little data, which shows that everything runs, not how good it is"
+        )
     digests = {record["sources_sha256"] for mine in records.values() for record in mine}
     if digests != {sources_digest()}:
-        told.append("some runs are of an earlier state of the program")
-    return tuple(told)
+        reported.append("some runs are of an earlier state of the program")
+    return tuple(reported)

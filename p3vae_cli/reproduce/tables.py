@@ -155,8 +155,8 @@ _REAL = Table(
     judged="relit",
     notes=(
         "The published test pixels are not available: ours are polygons of the published training labels, "
-        "split anew for each seed, so that differences to the published figures tell little.",
-        "Relit: the same test spectra in random other light, which is the test that tells models apart.",
+        "split anew for each seed, so that differences to the published figures say little.",
+        "Relit: the same test spectra in random other light, which is the test that separates models.",
         "The published row CNN with all labels (average 0.91) needs labels that were not published. FG-UNet "
         "sees every polygon as a small image of its own, and relit pixels each in a light of their own.",
     ),
@@ -290,7 +290,7 @@ _PENDULUM = Table(
         "Sums of absolute errors [rad] over the 50 observed steps and the 350 that follow, means over test "
         "swings with damping up to 2 s-1; training has damping up to 0.5 s-1 and ω known for one in five.",
         "Gaps are between the posterior means, cut into 10 equal bins.",
-        "Ours integrates by RK4 with the damping inside the ODE, and its force is told that ω² carries the "
+        "Ours integrates by RK4 with the damping inside the ODE, and its force knows that ω² carries the "
         "unit, that rest is stable and that left and right are alike: prior knowledge the others lack.",
     ),
 )

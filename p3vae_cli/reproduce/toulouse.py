@@ -2,7 +2,7 @@
 
 Polygons are split between training and test as wholes; a class with one polygon is cut across its longer
 side. The plain test is easy, because all labels lie in the sun: the same spectra in random other light, the
-relit test, is the one that tells.
+relit test, is the one that counts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def read_split(path: Path, seed: int) -> Split:
         place = np.stack([file["image"], file["row"], file["col"]], axis=1).astype(int)
         tiles = [file[name] for name in ("tile_asphalt", "tile_vegetation")]
         direct, diffuse = [file[f"irradiance_{part}"][good] for part in ("direct", "diffuse")]
-        bands = Bands.of(file["wavelength_um"][good].astype(np.float64) * 1000.0)
+        bands = Bands.from_centres(file["wavelength_um"][good].astype(np.float64) * 1000.0)
     polygon = _polygons(label, place)
     chosen = _training_polygons(label, polygon, rng)
     train, test = np.isin(polygon, chosen), ~np.isin(polygon, [*chosen, -1])

@@ -87,7 +87,7 @@ class Spectra:
 def built_in() -> Townscape:
     """The paper's classes with this project's own synthetic materials, irradiance and map."""
     centres = np.linspace(453.25, 2396.75, 300)
-    bands = Bands.of(centres[outside(centres, _UNUSABLE_NM)])
+    bands = Bands.from_centres(centres[outside(centres, _UNUSABLE_NM)])
     known = {material.name: material for material in materials.all_materials()}
     spectra = tuple(
         np.stack([known[name].reflectance(bands.wavelength_nm) for name in names]) for names in _BUILT_IN
@@ -101,7 +101,7 @@ def from_file(path: Path) -> Townscape:
     """The paper's materials, irradiance and label masks; KeyError names what the file lacks."""
     with np.load(path, allow_pickle=False) as file:
         good = file["good_band"].astype(bool)
-        bands = Bands.of(file["wavelength_um"][good].astype(np.float64) * 1000.0)
+        bands = Bands.from_centres(file["wavelength_um"][good].astype(np.float64) * 1000.0)
         direct, diffuse = [file[f"irradiance_{part}"][good] for part in ("direct", "diffuse")]
         spectra = tuple(
             np.stack([file[f"reflectance_{name}"][good].astype(np.float64) for name in names])

@@ -44,7 +44,7 @@ def ignored_value(fields: Mapping[str, str]) -> float | None:
 
 
 def nm_per_unit(unit: str | None, values: FloatArray) -> float:
-    """Factor to nm; a missing unit is told by the size of the values (below 100 means µm)."""
+    """Factor to nm; a missing unit is inferred from the size of the values (below 100 means µm)."""
     words = (unit or "").strip().lower()
     for start, factor in _NM_PER_UNIT.items():
         if words.startswith(start):

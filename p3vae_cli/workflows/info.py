@@ -1,4 +1,4 @@
-"""What `p3vae info` tells about a scene, as plain values (for JSON) and as a screen."""
+"""What `p3vae info` reports about a scene, as plain values (for JSON) and as a screen."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class ClassifyOptions:
 
 
 def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str) -> Plan:
-    """Land cover, confidence, irradiance with its std where the model tells it, and what `options` adds."""
-    if options.unknown and not model.brain.gives_misfit:
+    """Land cover, confidence, irradiance with its std where estimated, and what `options` adds."""
+    if options.unknown and not model.estimator.gives_misfit:
         raise UsageError(f"--unknown needs a model that reconstructs spectra; {model_name} does not")
     if options.unknown and UNKNOWN in model.legend.ids:
         name = model.legend.names[model.legend.ids.index(UNKNOWN)]
@@ -62,7 +62,7 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
             assert prediction.misfit is not None
             classes = np.where(prediction.misfit > 1, np.uint8(UNKNOWN), classes)
         found = {"landcover": _unpack(classes, tile), "confidence": _unpack(prediction.confidence, tile)}
-        if model.brain.gives_irradiance:
+        if model.estimator.gives_irradiance:
             found |= _light_maps(prediction, tile)
         if options.probabilities:
             assert prediction.probabilities is not None
@@ -70,7 +70,7 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
         return found
 
     specs = {"landcover": _land_cover_spec(model.legend, options.unknown), "confidence": _CONFIDENCE}
-    if model.brain.gives_irradiance:
+    if model.estimator.gives_irradiance:
         specs |= _IRRADIANCE
     if options.probabilities:
         specs["probabilities"] = _probabilities_spec(model.legend)
@@ -82,9 +82,11 @@ def irradiance_plan(
     scene: Scene, model: LandCoverModel, irradiance: IrradianceOptions, model_name: str, *, relight: bool
 ) -> Plan:
     """The irradiance δ·cosΘ and its standard deviation; with `relight` also the cube under flat, full sun."""
-    if not model.brain.gives_irradiance:
+    if not model.estimator.gives_irradiance:
         raise ModelFileError(
-            f"a {model.settings.model} model does not tell light", path=model_name, remedy="use a p3vae model"
+            f"a {model.settings.model} model does not estimate light",
+            path=model_name,
+            remedy="use a p3vae model",
         )
     predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
     good = np.flatnonzero(scene.bands.good)
@@ -198,14 +200,14 @@ def _joined(parts: list[Prediction]) -> Prediction:
 
 
 def _with_nodata(prediction: Prediction) -> Prediction:
-    """The same with NaN for all that would be told of pixels without a class."""
+    """The same with NaN for everything about pixels without a class."""
     dark = prediction.class_id == 0
     if not dark.any():
         return prediction
-    told = {k: v.copy() for k, v in vars(prediction).items() if k != "class_id" and v is not None}
-    for values in told.values():
+    reported = {k: v.copy() for k, v in vars(prediction).items() if k != "class_id" and v is not None}
+    for values in reported.values():
         values[dark] = np.nan
-    return replace(prediction, **told)
+    return replace(prediction, **reported)
 
 
 def _unpack(values: Array, tile: SpectraTile) -> Array:

@@ -89,7 +89,7 @@ def map_scenes(
     for_each_scene(
         paths,
         map_one,
-        tell=lambda path, made: _tell(path, *made, outputs),
+        on_done=lambda path, made: _report_products(path, *made, outputs),
         report=lambda error: note(f"Error: {error}"),
         on_error=outputs.on_error,
     )
@@ -129,11 +129,11 @@ def _map_scene(
         return summary, planned.after(summary)
 
 
-def _tell(path: Path, summary: RunSummary, findings: Findings, outputs: OutputOptions) -> None:
+def _report_products(path: Path, summary: RunSummary, findings: Findings, outputs: OutputOptions) -> None:
     if outputs.as_json:
         stdout().out(json.dumps(finite({**_record(path, summary), **findings.record})), highlight=False)
     elif not outputs.quiet:
-        _report(summary)
+        _print_table(summary)
         for line in findings.lines:
             stdout().print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -149,7 +149,7 @@ def _record(path: Path, summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def _report(summary: RunSummary) -> None:
+def _print_table(summary: RunSummary) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("Map", overflow="fold")
     for heading in ("Mean", "Range"):

@@ -26,20 +26,20 @@ from p3vae.cli.samples import DrawnPixels, draw_pixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.scenes.masking import read_mask
 from p3vae.cli.workflows.mapping import Plan
-from p3vae.cli.workflows.methane_scene import LIT, SceneView
+from p3vae.cli.workflows.methane_scene import LIT, MethaneScene
 from p3vae.cli.workflows.model_files import model_errors, require_quantity
 from p3vae.models.checkpoint import read_model_file, write_model_file
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import KIND, MethaneP3VAE, pixels_needed
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.published import PaperSettings, fit_paper
-from p3vae.models.methane.screening import plume_free
+from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings
 from p3vae.physics.methane import MethaneAbsorption
 from p3vae.physics.quality import Quality, quality_classes
 
 Array = npt.NDArray[Any]
-Method = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
+MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
 
 NODATA = -9999.0
 USUAL_MAX_PPM_M = 50_000.0
@@ -55,7 +55,7 @@ FEWEST_UNDER_PLUME = 200
 class MethaneOptions:
     """What `p3vae invert-methane` is asked to do."""
 
-    method: Method = "p3vae"
+    method: MethaneMethod = "p3vae"
     preset: Literal["default", "paper"] = "default"
     plume_mask: Path | None = None
     model: Path | None = None
@@ -119,7 +119,7 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
         require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
         require_folder(options.save_model.parent)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
-    view = SceneView.of(scene, drawn, _absorption(options), options.largest_ppm_m)
+    view = MethaneScene.from_scene(scene, drawn, _absorption(options), options.largest_ppm_m)
     with _one_thread():
         method = _fit(scene, view, drawn, options, progress)
     cores = _Cores(method)
@@ -153,13 +153,13 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
     }
 
     def after(summary: RunSummary) -> Findings:
-        dead, told = np.flatnonzero(view.dead), list[str]()
+        dead, reported = np.flatnonzero(view.dead), list[str]()
         if view.view_zenith_deg is None:
-            told.append("the view zenith is unknown and taken as 0 (--view-zenith DEG)")
+            reported.append("the view zenith is unknown and taken as 0 (--view-zenith DEG)")
         if len(dead):
-            told.append(f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}")
+            reported.append(f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}")
         found = write_plumes(summary, scene, options.plumes)
-        return replace(found, lines=[*told, *found.lines])
+        return replace(found, lines=[*reported, *found.lines])
 
     digest = None if options.model is None else sha256(options.model)
     return Plan(maps, _SPECS, digest, settings, after=after)
@@ -204,7 +204,7 @@ def _absorption(options: MethaneOptions) -> MethaneAbsorption:
 
 def _fit(
     scene: Scene,
-    view: SceneView,
+    view: MethaneScene,
     drawn: DrawnPixels,
     options: MethaneOptions,
     progress: Callable[[int, int], None],
@@ -229,7 +229,7 @@ def _fit(
     if len(radiance) < needed:
         raise _too_few(scene, needed, len(radiance))
     if options.plume_mask is None:
-        free = plume_free(radiance, view.optics, column)
+        free = background_mask(radiance, view.optics, column)
     else:
         grid = scene.grid
         inside = read_mask(options.plume_mask, grid).kept(Window(0, 0, grid.height, grid.width))
@@ -251,7 +251,7 @@ def _learned(
     radiance: torch.Tensor,
     free: torch.Tensor,
     column: torch.Tensor | None,
-    view: SceneView,
+    view: MethaneScene,
     options: MethaneOptions,
     progress: Callable[[int, int], None],
 ) -> Inverter:
@@ -308,7 +308,7 @@ _SPECS = {
             "what the ground is, as far as it matters for methane",
             Categories(tuple(Category(quality.value, quality.label, quality.colour) for quality in Quality)),
         ),
-        tells_invalid=True,
+        reports_invalid=True,
     ),
 }
 

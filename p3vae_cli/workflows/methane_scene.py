@@ -29,7 +29,7 @@ bands with signal above which a pixel is inverted: noise makes single bands of d
 
 
 @dataclass(frozen=True, eq=False)
-class SceneView:
+class MethaneScene:
     """A scene's bands and geometry as the methods see them."""
 
     optics: PlumeOptics
@@ -44,9 +44,9 @@ class SceneView:
     """Detector columns (columns,) without a working element in every band."""
 
     @classmethod
-    def of(
+    def from_scene(
         cls, scene: Scene, drawn: DrawnPixels, absorption: MethaneAbsorption, largest_ppm_m: float
-    ) -> SceneView:
+    ) -> MethaneScene:
         """Bands that have signal, and the optics of a plume in them up to an enhancement [ppm m]."""
         zenith, view_zenith = _sun_zenith(scene), _view_zenith(scene)
         seen = scene.bands.good & outside(scene.bands.wavelength_nm, WATER_VAPOUR_NM)

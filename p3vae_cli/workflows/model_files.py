@@ -128,7 +128,7 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
         require_quantity(scene, "radiance" if kind == "methane" else "reflectance", f"a {kind} model")
         if kind == "methane":
             return _methane_verdict(scene, path, card)
-        bands = Bands.of(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
+        bands = Bands.from_centres(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
         adapter = fit_bands(scene, bands, path.name)
     except (ModelFileError, BandMismatchError) as error:
         return Verdict(path.name, False, error.problem)

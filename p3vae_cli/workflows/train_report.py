@@ -36,14 +36,14 @@ class TrainingProgress:
 
     def epoch(self, report: EpochReport) -> None:
         """Show one epoch."""
-        told = [f"{name} {value:.3g}" for name, value in report.losses.items()]
+        reported = [f"{name} {value:.3g}" for name, value in report.losses.items()]
         if not math.isnan(report.validation_f1):
-            told.append(f"F1 {report.validation_f1:.3f}")
+            reported.append(f"F1 {report.validation_f1:.3f}")
         self._bar.update(
             self._task,
             total=report.epochs,
             completed=report.epoch,
-            description="  ".join(told),
+            description="  ".join(reported),
         )
 
     def __enter__(self) -> Self:

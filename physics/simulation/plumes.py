@@ -14,7 +14,7 @@ FAINTEST = 1e-4
 
 
 @dataclass(frozen=True)
-class Plume:
+class SimulatedPlume:
     """A Gaussian plume seen from above: round at its source, it widens downwind and fades out at its end.
 
     With x downwind and y across [pixels], s = width + spread·x:
@@ -62,12 +62,12 @@ class Plume:
 
 def random_plumes(
     count: int, peak_ppm_m: float, rows: int, cols: int, rng: np.random.Generator
-) -> tuple[Plume, ...]:
+) -> tuple[SimulatedPlume, ...]:
     """Plumes in one wind, from sources inside the grid; the first has the peak, others 30 to 100 % of it."""
     size = float(np.sqrt(rows * cols))
     wind = float(rng.uniform(0, 360))
     return tuple(
-        Plume(
+        SimulatedPlume(
             row=float(rng.uniform(0.3, 0.7) * rows),
             col=float(rng.uniform(0.3, 0.7) * cols),
             wind_azimuth_deg=wind,

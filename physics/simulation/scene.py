@@ -20,7 +20,7 @@ from scipy.ndimage import gaussian_filter
 
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance, clear_sky_transmittance
 from p3vae.physics.simulation import materials, terrain
-from p3vae.physics.simulation.plumes import Plume, random_plumes
+from p3vae.physics.simulation.plumes import SimulatedPlume, random_plumes
 from p3vae.physics.simulation.town import Town, build_town
 from p3vae.physics.spectral_response import Bands
 
@@ -88,7 +88,7 @@ class SimulatedScene:
     lit_fraction: Map
     """δ [1]: 1 in the sun, 0 in full shadow."""
     height_m: Map
-    plumes: tuple[Plume, ...]
+    plumes: tuple[SimulatedPlume, ...]
     ppm_m: Map
     """Methane enhancement [ppm m]; zero without plume."""
 

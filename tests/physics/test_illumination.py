@@ -14,7 +14,7 @@ from p3vae.physics.illumination import (
 )
 from p3vae.physics.spectral_response import BandCoverageError, Bands
 
-BANDS = Bands.of(np.arange(400.0, 2451.0, 10.0))
+BANDS = Bands.from_centres(np.arange(400.0, 2451.0, 10.0))
 
 
 def test_clear_sky_equals_spectrl2_at_its_own_wavelengths():
@@ -31,7 +31,7 @@ def test_clear_sky_equals_spectrl2_at_its_own_wavelengths():
         dayofyear=172,
     )
     chosen = np.isin(reference["wavelength"], [550.0, 1240.0, 1558.0, 2198.0])
-    narrow = Bands.of(reference["wavelength"][chosen], np.full(4, 1e-3))
+    narrow = Bands.from_centres(reference["wavelength"][chosen], np.full(4, 1e-3))
     irradiance = clear_sky_irradiance(narrow, 30.0)
     direct = reference["dni"][chosen, 0] * 1000 * np.cos(np.radians(30.0))
     np.testing.assert_allclose(irradiance.direct, direct, rtol=1e-3)

@@ -19,7 +19,7 @@ from p3vae.physics.spectral_response import Bands
 
 TABLE = MethaneAbsorption.load()
 REFERENCE_NM = np.array([1665, 2205, 2260, 2300, 2315, 2350, 2370, 2390, 2410.0])
-REFERENCE_BANDS = Bands.of(REFERENCE_NM, np.full(9, 10.0))
+REFERENCE_BANDS = Bands.from_centres(REFERENCE_NM, np.full(9, 10.0))
 CURVES = TABLE.band_transmittance(REFERENCE_BANDS)
 
 
@@ -35,7 +35,7 @@ def test_absorption_matches_published_points():
 
 
 def test_mean_absorption_of_the_strong_window():
-    bands = Bands.of(np.arange(2150.0, 2421.0, 10.0), np.full(28, 10.0))
+    bands = Bands.from_centres(np.arange(2150.0, 2421.0, 10.0), np.full(28, 10.0))
     mean = TABLE.band_transmittance(bands).absorption.mean().item()
     assert mean == pytest.approx(3.1e-6, rel=0.1)
 
@@ -111,7 +111,7 @@ def test_constant_layer_is_beer_lambert():
 def test_a_flat_table_is_beer_lambert_in_every_band():
     grid = np.arange(2000.0, 2500.0, 1.0)
     curves = MethaneAbsorption.from_table(grid, np.full_like(grid, 5e-6)).band_transmittance(
-        Bands.of([1000.0, 2100.0, 2300.0], [10.0, 10.0, 10.0])
+        Bands.from_centres([1000.0, 2100.0, 2300.0], [10.0, 10.0, 10.0])
     )
     light = curves(torch.tensor(2e4, dtype=torch.float64)).numpy()
     assert light == pytest.approx([1.0, np.exp(-0.1), np.exp(-0.1)], rel=1e-9)
@@ -121,7 +121,7 @@ def test_a_flat_table_is_beer_lambert_in_every_band():
 def test_scaling_and_shifting_the_table():
     doubled = TABLE.scaled(2.0).band_transmittance(REFERENCE_BANDS)
     assert doubled(torch.tensor(1e4)).numpy() == pytest.approx(CURVES(torch.tensor(2e4)).numpy(), rel=1e-3)
-    moved = Bands.of(REFERENCE_NM + 0.5, REFERENCE_BANDS.fwhm_nm)
+    moved = Bands.from_centres(REFERENCE_NM + 0.5, REFERENCE_BANDS.fwhm_nm)
     shifted = TABLE.shifted(0.5).band_transmittance(moved)
     assert shifted.absorption.numpy() == pytest.approx(CURVES.absorption.numpy(), rel=1e-9)
 
@@ -143,7 +143,7 @@ def test_broken_tables_are_refused(table):
 
 def test_a_sensor_without_swir_is_refused():
     with pytest.raises(ValueError, match="absorbs methane"):
-        TABLE.band_transmittance(Bands.of([450.0, 650.0, 850.0]))
+        TABLE.band_transmittance(Bands.from_centres([450.0, 650.0, 850.0]))
 
 
 def test_air_mass_factor():

@@ -14,12 +14,12 @@ from p3vae.physics.spectral_response import (
     select_spectra,
 )
 
-SENSOR = Bands.of(np.arange(400.0, 2501.0, 8.0), np.full(263, 9.0))
+SENSOR = Bands.from_centres(np.arange(400.0, 2501.0, 8.0), np.full(263, 9.0))
 
 
 def test_identical_bands_are_passed_through_unchanged():
     spectra = np.random.default_rng(0).random((3, 4, len(SENSOR)), dtype=np.float32)
-    adapter = adapt_bands(SENSOR, Bands.of(SENSOR.wavelength_nm + 0.05, SENSOR.fwhm_nm + 0.3))
+    adapter = adapt_bands(SENSOR, Bands.from_centres(SENSOR.wavelength_nm + 0.05, SENSOR.fwhm_nm + 0.3))
     assert adapter.is_exact
     np.testing.assert_array_equal(adapter(spectra), spectra)
 
@@ -41,7 +41,7 @@ def test_a_subset_of_bands_is_selected():
     slope=st.floats(-2, 2),
 )
 def test_straight_spectra_survive_any_resampling(start, step, width, level, slope):
-    target = Bands.of(start + step * np.arange(5), np.full(5, width))
+    target = Bands.from_centres(start + step * np.arange(5), np.full(5, width))
 
     def line(nm):
         return level + slope * (nm - 1000.0) / 1000.0
@@ -53,7 +53,7 @@ def test_straight_spectra_survive_any_resampling(start, step, width, level, slop
 
 def test_a_parabola_gains_the_variance_of_the_remaining_blur():
     """Averaging x² over a Gaussian adds its variance; linear pieces of length h add h²/6 on average."""
-    target = Bands.of([900.0, 1200.0, 1603.0], [41.0, 60.0, 30.0])
+    target = Bands.from_centres([900.0, 1200.0, 1603.0], [41.0, 60.0, 30.0])
     resampled = SENSOR.wavelength_nm**2 @ resampling_matrix(SENSOR, target)
     variance = (target.fwhm_nm**2 - 9.0**2) / (8 * np.log(2))
     np.testing.assert_allclose(resampled, target.wavelength_nm**2 + variance + 8.0**2 / 6, atol=1e-3)
@@ -72,7 +72,7 @@ def test_weights_sum_to_one_and_bad_source_bands_are_never_read():
     good = np.ones(len(SENSOR), dtype=bool)
     good[50] = False
     source = Bands(SENSOR.wavelength_nm, SENSOR.fwhm_nm, good)
-    target = Bands.of(np.arange(500.0, 1000.0, 13.0), np.full(39, 15.0))
+    target = Bands.from_centres(np.arange(500.0, 1000.0, 13.0), np.full(39, 15.0))
     spectrum = np.full(len(SENSOR), 0.25)
     spectrum[50] = np.nan
     np.testing.assert_allclose(adapt_bands(source, target)(spectrum), 0.25, rtol=1e-6)
@@ -81,7 +81,7 @@ def test_weights_sum_to_one_and_bad_source_bands_are_never_read():
 def test_a_gap_in_the_source_is_refused_by_name():
     keep = (SENSOR.wavelength_nm < 1340) | (SENSOR.wavelength_nm > 1450)
     with pytest.raises(BandCoverageError, match=r"13\d\d-14\d\d nm") as caught:
-        adapt_bands(SENSOR.select(keep), Bands.of(np.arange(1000.0, 1700.0, 10.0)))
+        adapt_bands(SENSOR.select(keep), Bands.from_centres(np.arange(1000.0, 1700.0, 10.0)))
     ((low, high),) = caught.value.missing_nm
     assert 1330 < low < 1355
     assert 1435 < high < 1460
@@ -90,12 +90,12 @@ def test_a_gap_in_the_source_is_refused_by_name():
 def test_bands_beyond_the_source_are_refused_with_both_ranges():
     visible = SENSOR.select(SENSOR.wavelength_nm < 1000)
     with pytest.raises(BandCoverageError, match="345-355, 2195-2205 nm"):
-        adapt_bands(visible, Bands.of([350.0, 600.0, 2200.0], [10.0, 10.0, 10.0]))
+        adapt_bands(visible, Bands.from_centres([350.0, 600.0, 2200.0], [10.0, 10.0, 10.0]))
 
 
 def test_uncovered_bands_the_model_does_not_use_are_no_reason_to_refuse():
     visible = SENSOR.select(SENSOR.wavelength_nm < 1000)
-    target = Bands.of([605.0, 2200.0], [20.0, 20.0], [True, False])
+    target = Bands.from_centres([605.0, 2200.0], [20.0, 20.0], [True, False])
     assert adapt_bands(visible, target)(np.ones(len(visible))).shape == (2,)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from p3vae.models.landcover.network import NetworkBrain
+from p3vae.models.landcover.network import NetworkEstimator
 
 
-class SpectralCNN(NetworkBrain):
+class SpectralCNN(NetworkEstimator):
     """q(y|x) and nothing else, trained by cross-entropy."""
 
     learns_unlabelled: ClassVar[bool] = False

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.estimator import Frame, Judgement, part
+from p3vae.models.landcover.estimator import Frame, PixelPrediction, part
 from p3vae.models.landcover.types import Method, TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
 
@@ -47,10 +47,10 @@ class RandomForest:
         from sklearn.ensemble import RandomForestClassifier
 
         forest = RandomForestClassifier(TREES, class_weight="balanced", random_state=seed)
-        return cls.of(forest.fit(data.spectra, data.class_index), classes)
+        return cls.from_sklearn(forest.fit(data.spectra, data.class_index), classes)
 
     @classmethod
-    def of(cls, forest: RandomForestClassifier, classes: int) -> Self:
+    def from_sklearn(cls, forest: RandomForestClassifier, classes: int) -> Self:
         """The arrays of a fitted forest whose classes are indices below `classes`."""
         trees = [estimator.tree_ for estimator in forest.estimators_]
         starts = np.concatenate([[0], np.cumsum([tree.node_count for tree in trees])])
@@ -83,9 +83,11 @@ class RandomForest:
             node = self.child[node, above.long()]
         return self.share[node].mean(1)
 
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+    def predict_logits(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+    ) -> PixelPrediction:
         """Classes by the vote of the trees."""
-        return Judgement(self.probabilities(spectra).clamp(min=_LEAST_PROBABILITY).log().float())
+        return PixelPrediction(self.probabilities(spectra).clamp(min=_LEAST_PROBABILITY).log().float())
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> None:
         """None: no latent variables."""
@@ -96,7 +98,7 @@ class RandomForest:
     def latent_spectra(self) -> None:
         """None: no latent spectra."""
 
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Depth of the deepest tree."""
         return {"depth": self.depth}
 
@@ -104,7 +106,7 @@ class RandomForest:
         """Every array."""
         return {f"forest.{name}": getattr(self, name) for name in _ARRAYS}
 
-    def on(self, device: str) -> Self:
+    def to(self, device: str) -> Self:
         """Itself: its numbers are float64, which not every device has, and the CPU suits trees."""
         return self
 

@@ -1,9 +1,9 @@
 """Semi-supervised InfoGAN (Spurr et al. 2017, arXiv:1707.04487) as a Wasserstein GAN with gradient penalty.
 
-The generator makes spectra from noise, a class and continuous codes; the critic tells them from real ones;
-the recognition network finds class and codes again. Labels teach it too. In the published network critic and
-recognition share their first layers; here each has its own: the critic's loss, which has no bound, spoilt the
-features that tell classes (average F1 .72 with shared layers, .78 with own ones, on a scene kept for such
+The generator makes spectra from noise, a class and continuous codes; the critic separates them from real
+ones; the recognition network finds class and codes again. Labels teach it too. In the published network critic
+and recognition share their first layers; here each has its own: the critic's loss, which has no bound, spoilt the
+features that separate classes (average F1 .72 with shared layers, .78 with own ones, on a scene kept for such
 choices).
 """
 
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from p3vae.models.landcover.estimator import Frame
-from p3vae.models.landcover.network import Batch, NetworkBrain
+from p3vae.models.landcover.network import NetworkEstimator, SpectraBatch
 from p3vae.models.nn.classifiers import dense_classifier
 from p3vae.models.nn.layers import contiguous_segments, dense, frozen_call
 from p3vae.models.nn.losses import gaussian_misfit
@@ -33,7 +33,7 @@ _PENALTY = 10.0
 
 
 class Critic(nn.Module):
-    """A score of how real spectra look; it is told how rough they are."""
+    """A score of how real spectra look; their roughness is an input."""
 
     inside: Tensor
 
@@ -71,7 +71,7 @@ class Recognition(nn.Module):
         return mean, log_std.clamp(-3.0, 2.0)
 
 
-class SemiSupervisedInfoGAN(NetworkBrain):
+class SemiSupervisedInfoGAN(NetworkEstimator):
     """Classes by the recognition network; its continuous codes are the latents."""
 
     classifier: Recognition
@@ -87,7 +87,7 @@ class SemiSupervisedInfoGAN(NetworkBrain):
         inputs = _NOISE + self.codes_count + self.classes
         self.generator = nn.Sequential(dense(inputs, _HIDDEN, _HIDDEN, _HIDDEN, bands), nn.Sigmoid())
 
-    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+    def losses(self, batch: SpectraBatch) -> Mapping[str, Tensor]:
         """Critic and labels at every step; the generator and its codes at every fifth.
 
         Each term reaches only its own networks, so that one optimiser serves all.
@@ -115,7 +115,7 @@ class SemiSupervisedInfoGAN(NetworkBrain):
         return apart + _PENALTY * penalty
 
     def _information_loss(self, made: Tensor, y: Tensor, code: Tensor) -> Tensor:
-        """−log q(y, c | x) of what the generator was told, batch mean."""
+        """−log q(y, c | x) of the generator's class and codes, batch mean."""
         continuous = gaussian_misfit(code, *self.classifier.code(made)).mean()
         return F.cross_entropy(self.classifier(made), y) + continuous
 

@@ -1,4 +1,4 @@
-"""The brain of the default p3VAE: a library of latent spectra, its exact posterior, and a fast classifier."""
+"""The default p3VAE: a library of latent spectra, its exact posterior, and a classifier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.estimator import Frame, Judgement, Spectra, part
+from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, part
 from p3vae.models.landcover.library.batching import padded, picked
 from p3vae.models.landcover.library.decoder import HOPELESS, STRANGE, Library, NoiseModel, usual_misfit
 from p3vae.models.landcover.library.solver import PixelPosterior, PosteriorSolver
@@ -25,7 +25,7 @@ _WITNESS = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class ExactBrain:
+class LibraryEstimator:
     """Latent spectra, noise and classifier."""
 
     library: Library
@@ -43,7 +43,9 @@ class ExactBrain:
     gives_misfit: bool = True
     _solvers: dict[tuple[bool, bytes], PosteriorSolver] = field(default_factory=dict, repr=False)
 
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+    def predict_logits(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+    ) -> PixelPrediction:
         """Class, light and misfit from the posterior; the class from the classifier if asked.
 
         They err on different pixels, so that the posterior asks for a second opinion where it hesitates or
@@ -71,7 +73,9 @@ class ExactBrain:
             explained = 1 / (misfit / usual_misfit(self.unknown_misfit)).clamp(min=1)[:, None]
             both = torch.lerp(_behind(second), own, explained) + third
             logits[rows] = second if method == "classifier" else both
-        return Judgement(logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit)
+        return PixelPrediction(
+            logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit
+        )
 
     def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
         """Which pixels need more than the posterior, (some,)."""
@@ -118,7 +122,7 @@ class ExactBrain:
         light = codes[:, :2] @ codes.new_tensor(self._light(irradiance))
         return light * (codes[:, 2 : 2 + len(spectra)] @ spectra)
 
-    def latent_spectra(self) -> list[Spectra]:
+    def latent_spectra(self) -> list[SpectraArray]:
         """The library."""
         return list(self.library.spectra)
 
@@ -142,7 +146,7 @@ class ExactBrain:
         light = np.stack([irradiance.direct_ratio, irradiance.diffuse_ratio])
         return light if self.physics else np.ones_like(light)
 
-    def notes(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Noise, misfit, and what kind of library it is."""
         return {
             "noise": asdict(self.noise),
@@ -159,13 +163,13 @@ class ExactBrain:
             found |= _library_tensors("spare.", self.spare[0])
         return found | {f"classifier.{name}": v for name, v in self.classifier.state_dict().items()}
 
-    def on(self, device: str) -> Self:
-        """The same brain on another device."""
+    def to(self, device: str) -> Self:
+        """The same estimator on another device."""
         return replace(self, classifier=self.classifier.to(device), device=device, _solvers={})
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """The brain that gave these notes and tensors."""
+        """The estimator that gave these notes and tensors."""
         classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
         classifier.load_state_dict(part(tensors, "classifier."))
         classes, spare = len(frame.legend), card.get("spare_noise")

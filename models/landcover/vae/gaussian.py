@@ -1,7 +1,7 @@
 """Kingma's semi-supervised VAE (M2, arXiv:1406.5298) with a Gaussian latent and a network for a decoder.
 
 Unlike M2, unlabelled spectra do not change the decoder unless `stop_gradient` is off: in the one simulated
-scene where both were tried, this was the stronger rival.
+scene where both were tried, this was the stronger baseline.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GaussianVAE(SemiSupervisedVAE):
         return Gaussian(mean, log_std.clamp(-8.0, 4.0))
 
     def decode(self, y: Tensor, z: Tensor, light: Tensor, *, frozen: bool = False) -> Tensor:
-        """Mean spectra of classes and latents; light is not told to this model."""
+        """Mean spectra of classes and latents; this model has no light."""
         both = torch.cat([y.expand(len(z), -1, -1), z], -1)
         seen: Tensor = frozen_call(self.decoder, both) if frozen else self.decoder(both)
         return seen

@@ -12,7 +12,7 @@ from p3vae.models.nn.layers import dense, frozen_call
 
 
 class GuidedVAE(PublishedP3VAE):
-    """x = NN(Σ_k v_k ρ_k(y), z). Nothing ties z to the light but its prior, so no irradiance is told."""
+    """x = NN(Σ_k v_k ρ_k(y), z). Nothing ties z to the light but its prior, so no irradiance is reported."""
 
     gives_irradiance = False
     objective = Objective()

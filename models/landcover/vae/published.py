@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from p3vae.models.landcover.estimator import Frame, Spectra
+from p3vae.models.landcover.estimator import Frame, SpectraArray
 from p3vae.models.landcover.vae.semi_supervised import Objective, SemiSupervisedVAE
 from p3vae.models.nn.latents import LightAndMixing
 from p3vae.models.nn.layers import ClassConditioned, SpectralFeatures, dense
@@ -63,7 +63,7 @@ class PublishedP3VAE(SemiSupervisedVAE):
         return seen
 
     @torch.no_grad()
-    def latent_spectra(self) -> list[Spectra]:
+    def latent_spectra(self) -> list[SpectraArray]:
         """ρ_k(y)."""
         return list(self.decoder.spectra().cpu().double().numpy())
 

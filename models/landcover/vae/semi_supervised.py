@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from p3vae.models.landcover.estimator import Frame, Judgement, light_ratios
-from p3vae.models.landcover.network import Batch, NetworkBrain
+from p3vae.models.landcover.estimator import Frame, PixelPrediction, light_ratios
+from p3vae.models.landcover.network import NetworkEstimator, SpectraBatch
 from p3vae.models.landcover.types import Method
 from p3vae.models.nn.latents import Latents
 from p3vae.models.nn.losses import spectral_misfit, unlabelled_bound
@@ -46,7 +46,7 @@ class Objective:
 
 
 class SampledPosterior(NamedTuple):
-    """What a few draws of the latents tell of spectra."""
+    """Evidence, misfit and latents of spectra from a few draws."""
 
     log_evidence: Tensor
     """log p(x|y) up to a constant, (samples, classes)."""
@@ -56,7 +56,7 @@ class SampledPosterior(NamedTuple):
     """z, (draws, samples, latents)."""
 
 
-class SemiSupervisedVAE(NetworkBrain):
+class SemiSupervisedVAE(NetworkEstimator):
     """Bounds and inference for any encoder and decoder; the constants of physics travel with the weights."""
 
     methods: tuple[Method, ...] = ("posterior", "classifier")
@@ -74,7 +74,7 @@ class SemiSupervisedVAE(NetworkBrain):
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
-        """What the encoder makes of spectra (samples, bands) before it is told a class, (samples, width)."""
+        """What the encoder makes of spectra (samples, bands) before it is given a class, (samples, width)."""
 
     @abstractmethod
     def encode(self, embedded: Tensor, y: Tensor) -> Latents:
@@ -97,7 +97,7 @@ class SemiSupervisedVAE(NetworkBrain):
         mean = self.decode(y, q.rsample(), self.light, frozen=frozen)
         return self.misfit(x, mean) + self.objective.kl_weight * q.kl()
 
-    def losses(self, batch: Batch) -> Mapping[str, Tensor]:
+    def losses(self, batch: SpectraBatch) -> Mapping[str, Tensor]:
         """Bound and cross-entropy of labelled spectra, −U(x) of unlabelled ones with every class enumerated.
 
         Spectra of both kinds pass classifier and embedding together, which is faster.
@@ -119,24 +119,26 @@ class SemiSupervisedVAE(NetworkBrain):
 
     def validation_loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Bound and cross-entropy together."""
-        return self.losses(Batch(x, y, x[:0], 0))["total"]
+        return self.losses(SpectraBatch(x, y, x[:0], 0))["total"]
 
-    def after_training(self, kept: Tensor) -> None:
+    def after_training(self, held_out: Tensor) -> None:
         """Remember which misfit is usual."""
-        misfit = self.sampled_posterior(kept, self.light).misfit
+        misfit = self.sampled_posterior(held_out, self.light).misfit
         self.usual_misfit.copy_(_MARGIN * misfit.quantile(_UNUSUAL).clamp(min=1e-6))
 
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+    def predict_logits(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+    ) -> PixelPrediction:
         """Classes by the sampled posterior or by q(y|x); light where the decoder has a physics layer."""
         light = light_ratios(irradiance).to(spectra)
         found = self.sampled_posterior(spectra, light)
         logits = found.log_evidence if method == "posterior" else self.classifier(spectra)
         misfit = found.misfit / self.usual_misfit
         if not self.gives_irradiance:
-            return Judgement(logits, misfit=misfit)
+            return PixelPrediction(logits, misfit=misfit)
         z = found.draws[..., 0]
         sky = sky_from_sun(z.mean(0), offset=self.sky_offset)
-        return Judgement(logits, z.mean(0), z.std(0), sky, misfit)
+        return PixelPrediction(logits, z.mean(0), z.std(0), sky, misfit)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Posterior mean of z under the class that q(y|x) finds likeliest, (samples, latents)."""

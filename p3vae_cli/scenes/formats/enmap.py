@@ -125,14 +125,14 @@ def _acquisition(root: ET.Element) -> Acquisition:
 
 
 def _view_zenith(root: ET.Element) -> float | None:
-    """Angle between the vertical of the ground and the satellite [degree]; None if the file does not tell.
+    """Angle between the vertical of the ground and the satellite [degree]; None if the file does not say.
 
     The file has angles at the satellite, which the curvature of the Earth makes smaller than that.
     """
-    told = [root.findtext(f"specific/{name}OffNadirAngle/center") for name in ("across", "along")]
-    if None in told:
+    reported = [root.findtext(f"specific/{name}OffNadirAngle/center") for name in ("across", "along")]
+    if None in reported:
         return None
-    off_nadir = math.atan(math.hypot(*(math.tan(math.radians(float(angle or 0.0))) for angle in told)))
+    off_nadir = math.atan(math.hypot(*(math.tan(math.radians(float(angle or 0.0))) for angle in reported)))
     return math.degrees(math.asin(math.sin(off_nadir) * (1.0 + _ORBIT_KM / _EARTH_RADIUS_KM)))
 
 

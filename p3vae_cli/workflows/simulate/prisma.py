@@ -68,7 +68,7 @@ SWIR = _Detector("Swir", 0, 2, _centres(943.4, 2497.1, 171, 10.9))
 def prisma_bands(detector: str) -> Bands:
     """The bands of one detector, "vnir" or "swir"."""
     centres = np.array(_detector(detector).centres_nm)
-    return Bands.of(centres, np.float32(np.gradient(centres) * 1.25).astype(np.float64))
+    return Bands.from_centres(centres, np.float32(np.gradient(centres) * 1.25).astype(np.float64))
 
 
 def prisma_all_bands() -> tuple[Bands, npt.NDArray[np.bool_]]:
@@ -77,7 +77,7 @@ def prisma_all_bands() -> tuple[Bands, npt.NDArray[np.bool_]]:
     centres = np.concatenate((vnir.wavelength_nm, swir.wavelength_nm))
     order = np.argsort(centres)
     is_swir = np.repeat([False, True], [len(vnir), len(swir)])[order]
-    return Bands.of(centres[order], np.concatenate((vnir.fwhm_nm, swir.fwhm_nm))[order]), is_swir
+    return Bands.from_centres(centres[order], np.concatenate((vnir.fwhm_nm, swir.fwhm_nm))[order]), is_swir
 
 
 def write_prisma_l1(

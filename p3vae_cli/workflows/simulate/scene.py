@@ -187,13 +187,13 @@ def _bands(request: SimulationRequest) -> Bands:
         vnir, swir = prisma_bands("vnir"), prisma_bands("swir")
         vnir = vnir.select(vnir.wavelength_nm < swir.wavelength_nm[0])
         centres = np.concatenate((vnir.wavelength_nm, swir.wavelength_nm))
-        return _flag_water_vapour(Bands.of(centres, np.concatenate((vnir.fwhm_nm, swir.fwhm_nm))))
+        return _flag_water_vapour(Bands.from_centres(centres, np.concatenate((vnir.fwhm_nm, swir.fwhm_nm))))
     if not request.bands.isdecimal() or not 3 <= int(request.bands) <= 2000:
         raise UsageError(
             f"--bands {request.bands} is not possible", remedy='give a number from 3 on, or "prisma"'
         )
     centres = np.linspace(*EVEN_RANGE_NM, int(request.bands)).round(3)
-    return _flag_water_vapour(Bands.of(centres))
+    return _flag_water_vapour(Bands.from_centres(centres))
 
 
 def _flag_water_vapour(bands: Bands) -> Bands:
@@ -274,7 +274,7 @@ def _write_scene(
 
 
 def _provenance(request: SimulationRequest, simulated: SimulatedScene) -> dict[str, str]:
-    """Tags that tell how to make the scene again; no path, no clock: equal runs give equal files."""
+    """Tags that say how to make the scene again; no path, no clock: equal runs give equal files."""
     settings = {f"SIMULATED_{key.upper()}": repr(value) for key, value in asdict(simulated.settings).items()}
     return {
         "P3VAE_VERSION": importlib.metadata.version("p3vae"),

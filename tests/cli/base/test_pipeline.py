@@ -22,7 +22,7 @@ class MemorySink:
     """A map held in memory."""
 
     nodata = -1.0
-    tells_invalid = False
+    reports_invalid = False
     dtype = np.dtype("float32")
 
     def __init__(self):

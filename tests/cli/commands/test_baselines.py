@@ -1,4 +1,4 @@
-"""Every model through the same doors: train, classify, irradiance-map."""
+"""Every model through the same commands: train, classify, irradiance-map."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_rivals_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
         assert (source.read(1) > 0).all()
     manifest = json.loads((tmp_path / "maps" / "town_p3vae.json").read_text())
     assert f'"{model}"' in json.dumps(manifest)
-    told = run("info", scene, "-m", path, "--json").stdout
-    assert f"landcover ({model}), bands match" in told
+    reported = run("info", scene, "-m", path, "--json").stdout
+    assert f"landcover ({model}), bands match" in reported
     refused = fail(1, "irradiance-map", scene, "-m", path, "-o", tmp_path / "light")
-    assert f"a {model} model does not tell light" in refused
+    assert f"a {model} model does not estimate light" in refused
     if model in ("cnn", "ss-infogan", "random-forest"):
         message = fail(2, "classify", scene, "-m", path, "-o", tmp_path / "p", "--method", "posterior")
         assert "--method classifier" in message
@@ -78,17 +78,17 @@ def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("--no-physics", "without physics"),
         ("--no-adoption", "only the default p3vae adopts"),
         ("--no-stop-gradient", "cnn has no stop-gradient"),
     ],
 )
-def test_what_a_model_does_not_have_cannot_be_left_out(scene, tmp_path, option, told):
-    message = fail(
+def test_what_a_model_does_not_have_cannot_be_left_out(scene, tmp_path, option, message):
+    refused_with = fail(
         1, "train", scene, "--labels", scene.with_name("town_labels.gpkg"), "-o", tmp_path / "m.p3vae",
         "--model", "cnn", option,
     )  # fmt: skip
-    assert told in message
+    assert message in refused_with
     assert not list(tmp_path.iterdir())

@@ -35,29 +35,34 @@ def scene(tmp_path):
 def test_info_json_has_the_promised_keys_and_true_values(scene):
     done = run("info", scene, "--json", "--sun-zenith", "31.5")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert set(told) >= JSON_KEYS
+    reported = json.loads(done.stdout)
+    assert set(reported) >= JSON_KEYS
     with rasterio.open(scene) as source:
-        assert told["bounds"] == list(source.bounds)
-        assert told["crs"] == f"EPSG:{source.crs.to_epsg()}"
-        assert told["pixel_size"] == [source.res[0], source.res[1]]
-    assert (told["width"], told["height"], told["quantity"], told["unit"]) == (30, 20, "reflectance", "1")
-    assert told["sun_zenith_deg"] == 31.5
-    assert told["valid_fraction"] == pytest.approx(0.75)
-    assert [band["wavelength_nm"] for band in told["bands"]] == pytest.approx(sorted(WAVELENGTHS))
+        assert reported["bounds"] == list(source.bounds)
+        assert reported["crs"] == f"EPSG:{source.crs.to_epsg()}"
+        assert reported["pixel_size"] == [source.res[0], source.res[1]]
+    assert (reported["width"], reported["height"], reported["quantity"], reported["unit"]) == (
+        30,
+        20,
+        "reflectance",
+        "1",
+    )
+    assert reported["sun_zenith_deg"] == 31.5
+    assert reported["valid_fraction"] == pytest.approx(0.75)
+    assert [band["wavelength_nm"] for band in reported["bands"]] == pytest.approx(sorted(WAVELENGTHS))
 
 
 def test_info_on_a_swath_has_no_crs_but_bounds_in_degrees(tmp_path):
     path = fixtures.prisma(tmp_path, "1", fixtures.truth(8, 6, 6, 1, 50), fixtures.truth(8, 6, 6, 1, 50))
-    told = json.loads(run("info", path, "--json").stdout)
-    assert (told["product"], told["level"], told["crs"], told["quantity"]) == (
+    reported = json.loads(run("info", path, "--json").stdout)
+    assert (reported["product"], reported["level"], reported["crs"], reported["quantity"]) == (
         "PRISMA",
         "L1",
         None,
         "radiance",
     )
     lon, lat = fixtures.geolocation(8, 6)
-    assert told["bounds"] == pytest.approx([lon.min(), lat.min(), lon.max(), lat.max()], abs=1e-5)
+    assert reported["bounds"] == pytest.approx([lon.min(), lat.min(), lon.max(), lat.max()], abs=1e-5)
 
 
 def test_info_table_names_bad_bands_and_unknown_sun(scene):

@@ -108,8 +108,8 @@ def test_brackets_in_a_name_are_part_of_it(scene, tmp_path, name):
 
 def test_a_long_name_is_told_whole_on_a_narrow_terminal(scene, tmp_path):
     path = shutil.copy(scene, tmp_path / "PRS_L2D_STD_20240402102837_20240402102842_0001_and_more.tif")
-    told = run("brightness", path, "-o", tmp_path / "maps", env={"COLUMNS": "60"}).stdout
-    assert "_and_more_brightness.tif" in "".join(told.split())
+    reported = run("brightness", path, "-o", tmp_path / "maps", env={"COLUMNS": "60"}).stdout
+    assert "_and_more_brightness.tif" in "".join(reported.split())
 
 
 def test_an_unfinished_training_is_no_model(town, tmp_path):

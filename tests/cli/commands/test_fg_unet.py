@@ -103,7 +103,7 @@ def test_unknown_spectra_are_marked(folder, tmp_path):
 
 def test_what_it_cannot_do_is_said(folder, tmp_path):
     scene, model = folder / "noon.tif", folder / "net.p3vae"
-    assert "does not tell light" in fail(1, "irradiance-map", scene, "-m", model, "-o", tmp_path / "x")
+    assert "does not estimate light" in fail(1, "irradiance-map", scene, "-m", model, "-o", tmp_path / "x")
     assert "--method" in fail(
         2, "classify", scene, "-m", model, "-o", tmp_path / "x", "--method", "posterior"
     )

@@ -119,8 +119,8 @@ def test_relit_cube_is_flat_sunlit_reflectance_with_its_wavelengths(folder, tmp_
         cube, wavelength = relit.read(), float(relit.tags(1)["wavelength"])
         counts = scene.read() * 1e-4
         assert wavelength == pytest.approx(float(scene.tags(1)["wavelength"]))
-    told = json.loads(succeed("info", tmp_path / "noon_relit.tif", "--json").stdout)
-    assert told["quantity"] == "reflectance" and len(told["bands"]) == len(cube)
+    reported = json.loads(succeed("info", tmp_path / "noon_relit.tif", "--json").stdout)
+    assert reported["quantity"] == "reflectance" and len(reported["bands"]) == len(cube)
     lawn = read(folder / "noon_class.tif") == 6
     shadow = read(folder / "noon_shadow.tif")
     nir = len(cube) // 5
@@ -228,15 +228,15 @@ def test_training_is_reproducible_and_raster_labels_keep_their_ids(folder, tmp_p
 
 
 def test_info_says_which_models_fit(folder, tmp_path):
-    told = json.loads(succeed("info", folder / "noon.tif", "-m", folder / "town.p3vae", "--json").stdout)
-    verdict = next(v for v in told["models"] if v["model"] == "town.p3vae")
+    reported = json.loads(succeed("info", folder / "noon.tif", "-m", folder / "town.p3vae", "--json").stdout)
+    verdict = next(v for v in reported["models"] if v["model"] == "town.p3vae")
     assert verdict["applicable"]
-    told = json.loads(
+    reported = json.loads(
         succeed(
             "info", folder / "noon.tif", "-m", folder / "town.p3vae", "--bad-bands", "600-800", "--json"
         ).stdout
     )
-    verdict = next(v for v in told["models"] if v["model"] == "town.p3vae")
+    verdict = next(v for v in reported["models"] if v["model"] == "town.p3vae")
     assert not verdict["applicable"] and "no usable band covers" in verdict["reason"]
 
 

@@ -113,12 +113,12 @@ def test_products_say_what_they_are_and_stay_on_the_detector_grid(folder):
 
 def test_methane_agrees_with_the_truth_within_its_own_uncertainty(folder, truth):
     found, std, sensitivity = (read(folder / "maps" / f"two_{name}.tif") for name in MAPS)
-    told = found != -9999.0
-    assert told.mean() > 0.9
-    assert (np.abs(found - truth) < 1.96 * std)[told].mean() > 0.9
-    strong = told & (truth > 3000)
+    reported = found != -9999.0
+    assert reported.mean() > 0.9
+    assert (np.abs(found - truth) < 1.96 * std)[reported].mean() > 0.9
+    strong = reported & (truth > 3000)
     assert found[strong].mean() == pytest.approx(truth[strong].mean(), rel=0.1)
-    assert ((sensitivity[told] >= 0) & (sensitivity[told] <= 1)).all()
+    assert ((sensitivity[reported] >= 0) & (sensitivity[reported] <= 1)).all()
 
 
 def test_mask_and_mass_agree_with_the_truth(folder, truth):
@@ -178,11 +178,11 @@ def test_a_saved_background_gives_the_same_map(folder, tmp_path):
 def test_every_rival_sees_the_plumes(folder, truth, tmp_path, method):
     succeed("invert-methane", folder / "two.he5", "-o", tmp_path, "--method", method)
     found = read(tmp_path / "two_methane.tif")
-    told = found != -9999.0
-    assert told.mean() > 0.9
-    told &= read(folder / "two_shadow.tif") < 0.5
-    assert np.corrcoef(found[told], truth[told])[0, 1] > 0.7
-    assert found[told & (truth > 5000)].mean() == pytest.approx(truth[truth > 5000].mean(), rel=0.5)
+    reported = found != -9999.0
+    assert reported.mean() > 0.9
+    reported &= read(folder / "two_shadow.tif") < 0.5
+    assert np.corrcoef(found[reported], truth[reported])[0, 1] > 0.7
+    assert found[reported & (truth > 5000)].mean() == pytest.approx(truth[truth > 5000].mean(), rel=0.5)
     manifest = json.loads((tmp_path / "two_p3vae.json").read_text())
     assert f'"{method}"' in json.dumps(manifest)
 
@@ -208,13 +208,13 @@ def test_plume_masks_as_raster_and_as_polygons_agree(folder, truth, tmp_path):
         gcps=gcps, crs=crs,
     ) as target:  # fmt: skip
         target.write((truth > 200).astype("uint8"), 1)
-    told = {}
+    reported = {}
     for mask in (tmp_path / "where.tif", folder / "maps" / "two_plumes.gpkg"):
         out = tmp_path / mask.suffix[1:]
         succeed("invert-methane", folder / "two.he5", "-o", out, "--method", "mf-log", "--plume-mask", mask)
-        told[mask.suffix] = read(out / "two_methane.tif")
-    strong = (truth > 3000) & (told[".tif"] != -9999.0)
-    for found in told.values():
+        reported[mask.suffix] = read(out / "two_methane.tif")
+    strong = (truth > 3000) & (reported[".tif"] != -9999.0)
+    for found in reported.values():
         assert found[strong].mean() == pytest.approx(truth[strong].mean(), rel=0.25)
 
 
@@ -223,11 +223,11 @@ def test_without_a_place_masses_need_the_size_of_a_pixel(cube, tmp_path):
     scene = write_cube(tmp_path / "nowhere.tif", *cube[:2], placed=False)
     asked = ("invert-methane", scene, "-o", tmp_path / "maps", "--method", "mf-log", "--quantity", "radiance",
              "--sun-zenith", cube[2], "--wind", 4, "--overwrite", "--json")  # fmt: skip
-    told = json.loads(succeed(*asked))
-    assert told["plumes"] and all(plume["ime_kg"] is None for plume in told["plumes"])
-    assert all(plume["q_kg_h"] is None for plume in told["plumes"])
-    told = json.loads(succeed(*asked, "--ground-sampling", 30))
-    for plume in told["plumes"]:
+    reported = json.loads(succeed(*asked))
+    assert reported["plumes"] and all(plume["ime_kg"] is None for plume in reported["plumes"])
+    assert all(plume["q_kg_h"] is None for plume in reported["plumes"])
+    reported = json.loads(succeed(*asked, "--ground-sampling", 30))
+    for plume in reported["plumes"]:
         assert plume["area_m2"] == plume["pixels"] * 900.0
         assert plume["ime_kg"] == pytest.approx(plume["mean_ppm_m"] * plume["area_m2"] * 7.16e-7, rel=1e-5)
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from p3vae.cli.main import main
 from p3vae.cli.reproduce import study
 from p3vae.cli.reproduce.landcover_study import MODELS, training_settings
-from p3vae.cli.reproduce.runs import Outcome, Work
+from p3vae.cli.reproduce.runs import RunResult, RunSpec
 from tests.cli.reproduce.test_data import simulated_file
 
 FILTERS = ("--model", "matched-filter", "--model", "log-matched-filter")
@@ -38,9 +38,9 @@ def test_a_table_is_printed_and_written_with_its_figure(filters: tuple[Path, Res
     folder, done = filters
     assert done.exit_code == 0, done.output
     assert "Matched filter, log" in done.stdout and "QUICK" in done.stdout
-    told = json.loads((folder / "methane.json").read_text())
-    assert [row["variant"] for row in told["rows"]] == ["matched-filter", "log-matched-filter"]
-    numbers = [column["mean"] for row in told["rows"] for column in row["columns"]]
+    reported = json.loads((folder / "methane.json").read_text())
+    assert [row["variant"] for row in reported["rows"]] == ["matched-filter", "log-matched-filter"]
+    numbers = [column["mean"] for row in reported["rows"] for column in row["columns"]]
     assert numbers and all(math.isfinite(number) for number in numbers)
     assert "QUICK" in (folder / "methane.md").read_text()
     assert (folder / "concentrations.png").read_bytes().startswith(b"\x89PNG")
@@ -109,7 +109,8 @@ def test_land_cover_from_files_and_built_in(tmp_path: Path) -> None:
 def test_the_real_scene_has_the_sky_of_its_publication() -> None:
     for model in MODELS:
         real, simulated = (
-            training_settings(Work(experiment, model, 0)).sky_offset for experiment in ("real", "simulated")
+            training_settings(RunSpec(experiment, model, 0)).sky_offset
+            for experiment in ("real", "simulated")
         )
         assert (real, simulated) == (0.6 if model.startswith("p3vae-paper") else 0.2, 0.2)
 
@@ -168,10 +169,10 @@ def test_a_run_that_breaks_down_is_told_and_not_kept(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_call_shows_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(work: Work) -> Outcome:
-        if work.model == "mag1c":
+    def stopped(spec: RunSpec) -> RunResult:
+        if spec.model == "mag1c":
             raise KeyboardInterrupt
-        return Outcome({"random-high-x10.mae": 1234.0})
+        return RunResult({"random-high-x10.mae": 1234.0})
 
     monkeypatch.setattr(study, "perform", stopped)
     done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
@@ -200,8 +201,8 @@ def test_a_stopped_call_leaves_no_run_going_on(
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
-        told, said = process.communicate(timeout=60)
-    assert (process.returncode, told) == (1, "")
+        reported, said = process.communicate(timeout=60)
+    assert (process.returncode, reported) == (1, "")
     assert said.strip() == "Error: interrupted; finished runs are kept (the same command goes on)"
     deadline = time.monotonic() + 20
     while alive := [child for child in started if Path(f"/proc/{child}").exists()]:
@@ -224,10 +225,10 @@ def test_the_layout_of_the_data_is_told() -> None:
 def test_a_run_that_fails_in_any_way_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def performed(work: Work) -> Outcome:
-        if work.model == "mag1c":
+    def performed(spec: RunSpec) -> RunResult:
+        if spec.model == "mag1c":
             raise TypeError("nobody foresaw this")
-        return Outcome({"random-high-x10.mae": 1234.0})
+        return RunResult({"random-high-x10.mae": 1234.0})
 
     monkeypatch.setattr(study, "perform", performed)
     done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
@@ -240,7 +241,7 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(study, "perform", lambda work: Outcome({"random-high-x10.mae": 1234.0}))
+    monkeypatch.setattr(study, "perform", lambda spec: RunResult({"random-high-x10.mae": 1234.0}))
     monkeypatch.setattr(study, "keep", full)
     done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
     assert done.exit_code == 1

@@ -1,4 +1,4 @@
-"""`p3vae simulate` through the shell's door: what it writes is what was simulated, where it was."""
+"""`p3vae simulate` through the shell: what it writes is what was simulated, where it was."""
 
 import ast
 import hashlib

@@ -35,8 +35,8 @@ def test_counts_are_told_from_reflectance_also_beside_a_black_border(tmp_path, b
 
 def test_a_scene_in_a_local_crs_is_mapped_and_its_sun_is_unknown(tmp_path):
     scene = write_scene(tmp_path / "local.tif", crs=LOCAL, tags={"acquisition_time": "2024-06-01T10:00:00"})
-    told = json.loads(run("info", scene, "--json").stdout)
-    assert told["sun_zenith_deg"] is None
+    reported = json.loads(run("info", scene, "--json").stdout)
+    assert reported["sun_zenith_deg"] is None
     done = run("brightness", scene, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.output
 
@@ -102,5 +102,5 @@ def test_envi_files_may_be_named_in_upper_case(tmp_path, given):
     cube.with_suffix(".hdr").rename(tmp_path / "E2.HDR")
     done = run("info", tmp_path / given, "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["product"], told["crs"]) == ("ENVI", "EPSG:32633")
+    reported = json.loads(done.stdout)
+    assert (reported["product"], reported["crs"]) == ("ENVI", "EPSG:32633")

@@ -21,13 +21,13 @@ from tests.cli.fake_scene import MemoryReader, memory_scene, random_cube
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# Stands for a long run: reads slowly, says when it has begun, and is told by signals to stop.
+# Stands for a long run: reads slowly, says when it has begun, and is stopped by signals.
 LONG_RUN = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from p3vae.cli.brightness import brightness_function, brightness_specs
-from p3vae.cli.errors import InterruptedRunError
+from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
+from p3vae.cli.base.errors import InterruptedRunError
 from p3vae.cli.products.make import RunOptions, make_products
 from tests.cli.fake_scene import MemoryReader, memory_scene, random_cube
 
@@ -98,8 +98,8 @@ def test_the_command_stops_cleanly_too(tmp_path, number):
         while process.poll() is None and not list(out.glob(".p3vae-*/*")):
             time.sleep(0.01)
         process.send_signal(number)
-        told, said = process.communicate(timeout=60)
-    assert (process.returncode, told) == (1, "")
+        reported, said = process.communicate(timeout=60)
+    assert (process.returncode, reported) == (1, "")
     assert f"stopped by {number.name}" in said
     assert len(said.strip().splitlines()) == 1
     assert not out.exists()
@@ -201,8 +201,8 @@ FILE_TOO_LARGE = """
 import resource, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from p3vae.cli.brightness import brightness_function, brightness_specs
-from p3vae.cli.errors import ProductError
+from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
+from p3vae.cli.base.errors import ProductError
 from p3vae.cli.products.make import make_products
 from tests.cli.fake_scene import memory_scene, random_cube
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from p3vae.cli.reproduce.figures import draw
-from p3vae.cli.reproduce.runs import Outcome, Work, keep, kept, kept_arrays
+from p3vae.cli.reproduce.runs import RunResult, RunSpec, save, saved, saved_arrays
 
 BANDS = np.linspace(400.0, 2400.0, 20)
 
@@ -47,48 +47,48 @@ FIGURES = {
 @pytest.mark.parametrize("place", ARRAYS)
 def test_every_figure_is_a_picture(tmp_path: Path, place: tuple[str, str, str]) -> None:
     table, experiment, model = place
-    work = Work(experiment, model, 0)
-    keep(tmp_path / "runs", work, Outcome({"f1": 1.0}, ARRAYS[place]()))
-    paths = draw(table, [work, Work(experiment, "cnn", 0)], tmp_path / "runs", tmp_path)
+    spec = RunSpec(experiment, model, 0)
+    save(tmp_path / "runs", spec, RunResult({"f1": 1.0}, ARRAYS[place]()))
+    paths = draw(table, [spec, RunSpec(experiment, "cnn", 0)], tmp_path / "runs", tmp_path)
     assert {path.name for path in paths} == FIGURES[table]
     assert all(path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 5000 for path in paths)
 
 
 def test_runs_of_another_experiment_do_not_hide_a_figure(tmp_path: Path) -> None:
     """The table of ablations has rows of the simulated and of the real scene, and only the former draw."""
-    simulated, real = Work("simulated", "p3vae", 0), Work("real", "p3vae", 0)
-    keep(tmp_path / "runs", simulated, Outcome({"f1": 1.0}, land_cover()))
-    keep(tmp_path / "runs", real, Outcome({"f1": 1.0}))
-    for works in ([simulated, real], [real, simulated]):
-        paths = draw("ablation", works, tmp_path / "runs", tmp_path)
+    simulated, real = RunSpec("simulated", "p3vae", 0), RunSpec("real", "p3vae", 0)
+    save(tmp_path / "runs", simulated, RunResult({"f1": 1.0}, land_cover()))
+    save(tmp_path / "runs", real, RunResult({"f1": 1.0}))
+    for specs in ([simulated, real], [real, simulated]):
+        paths = draw("ablation", specs, tmp_path / "runs", tmp_path)
         assert {path.name for path in paths} == FIGURES["ablation"]
 
 
 @pytest.mark.parametrize("table", FIGURES)
 def test_without_arrays_there_is_no_figure(tmp_path: Path, table: str) -> None:
-    assert draw(table, [Work("simulated", "cnn", 0)], tmp_path, tmp_path) == []
+    assert draw(table, [RunSpec("simulated", "cnn", 0)], tmp_path, tmp_path) == []
 
 
 def test_arrays_come_back_as_they_were_kept(tmp_path: Path) -> None:
-    work = Work("pendulum", "p3vae", 0)
-    keep(tmp_path, work, Outcome({"in_mae": 1.0, "gap": float("nan")}, swings()))
-    back = kept_arrays(tmp_path, work)
+    spec = RunSpec("pendulum", "p3vae", 0)
+    save(tmp_path, spec, RunResult({"in_mae": 1.0, "gap": float("nan")}, swings()))
+    back = saved_arrays(tmp_path, spec)
     assert back.keys() == swings().keys()
     assert all(np.array_equal(back[name], values) for name, values in swings().items())
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{", b"[]", b'{"scores": {}}'])
 def test_a_record_that_cannot_be_read_counts_as_none(tmp_path: Path, content: bytes) -> None:
-    work = Work("pendulum", "p3vae", 0)
-    (tmp_path / f"{work.stem}.json").write_bytes(content)
-    assert kept(tmp_path, work) is None
+    spec = RunSpec("pendulum", "p3vae", 0)
+    (tmp_path / f"{spec.stem}.json").write_bytes(content)
+    assert saved(tmp_path, spec) is None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_arrays_that_cannot_be_read_give_no_figure(tmp_path: Path, share: float) -> None:
-    work = Work("pendulum", "p3vae", 0)
-    keep(tmp_path, work, Outcome({"in_mae": 1.0}, swings()))
-    path = tmp_path / f"{work.stem}.npz"
+    spec = RunSpec("pendulum", "p3vae", 0)
+    save(tmp_path, spec, RunResult({"in_mae": 1.0}, swings()))
+    path = tmp_path / f"{spec.stem}.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    assert kept_arrays(tmp_path, work) == {}
+    assert saved_arrays(tmp_path, spec) == {}

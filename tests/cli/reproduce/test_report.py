@@ -63,8 +63,8 @@ def test_a_narrow_screen_shows_every_number_in_pieces(
 
 
 def test_json_keeps_every_seed() -> None:
-    told = json.loads(report.as_json(report.fill(TABLE, RECORDS, ()), "command"))
-    rival, ours = told["rows"]
+    reported = json.loads(report.as_json(report.fill(TABLE, RECORDS, ()), "command"))
+    rival, ours = reported["rows"]
     assert rival["columns"][0]["values"] == {"0": 4.0, "1": 6.0}
     assert rival["columns"][0]["published"] == 3.0
     assert ours["columns"][0]["mean"] == pytest.approx(1.5)

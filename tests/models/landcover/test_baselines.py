@@ -1,4 +1,4 @@
-"""The models p3VAE is compared with: they learn, repeat, survive storage, and say what they cannot tell."""
+"""The models p3VAE is compared with: they learn, repeat, and survive storage."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from p3vae.models.landcover.baselines.random_forest import RandomForest
 from p3vae.models.landcover.baselines.ss_infogan import SemiSupervisedInfoGAN
 from p3vae.models.landcover.estimator import Frame
 from p3vae.models.landcover.model import load_model, save_model
-from p3vae.models.landcover.network import Batch
+from p3vae.models.landcover.network import SpectraBatch
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet, TrainingSettings
 from p3vae.models.nn.classifiers import SegmentClassifier
@@ -21,7 +21,7 @@ from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
 WAVE = np.concatenate([np.linspace(450, 1300, 18), np.linspace(1500, 1750, 6)])
-BANDS = Bands.of(WAVE)
+BANDS = Bands.from_centres(WAVE)
 LIGHT = SpectralIrradiance(WAVE, 1500 * np.exp(-WAVE / 900), 900 * np.exp(-WAVE / 350), 30.0)
 LEGEND = ClassLegend((3, 7, 9), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
 MATERIALS = np.stack([0.1 + 0.4 / (1 + np.exp(-(WAVE - 720) / 20)), 0.1 + WAVE / 5000, 0.12 + 0 * WAVE])
@@ -58,7 +58,7 @@ def test_learns_and_tells_what_it_can(trained):
     np.testing.assert_allclose(found.probabilities.sum(1), 1, atol=1e-5)
     assert found.irradiance is None and found.sky is None
     assert (found.misfit is not None) == ("posterior" in model.methods)
-    with pytest.raises(ValueError, match="does not tell light"):
+    with pytest.raises(ValueError, match="does not estimate light"):
         model.relight(spectra, LIGHT)
     if "posterior" not in model.methods:
         with pytest.raises(ValueError, match="no posterior"):
@@ -69,7 +69,7 @@ def test_learns_and_tells_what_it_can(trained):
 
 def test_noise_is_unknown_to_a_model_that_reconstructs(trained):
     model, _ = trained
-    if not model.brain.gives_misfit:
+    if not model.estimator.gives_misfit:
         return
     noise = np.random.default_rng(3).uniform(0, 1, (200, len(WAVE))).astype(np.float32)
     ground = pixels(200, 2)[0]
@@ -168,7 +168,7 @@ def test_forest_votes_as_the_library_that_grew_it():
     truth = truth + (truth > 0)  # class 1 of four has no sample
     grown = RandomForestClassifier(15, max_depth=6, random_state=0).fit(spectra, truth)
     test = pixels(300, 8)[0]
-    found = RandomForest.of(grown, 4).probabilities(torch.from_numpy(test)).numpy()
+    found = RandomForest.from_sklearn(grown, 4).probabilities(torch.from_numpy(test)).numpy()
     np.testing.assert_allclose(found[:, [0, 2, 3]], grown.predict_proba(test), atol=1e-12)
     assert (found[:, 1] == 0).all()
 
@@ -176,9 +176,9 @@ def test_forest_votes_as_the_library_that_grew_it():
 def test_trees_stay_where_double_precision_is():
     """The device `meta` has no numbers at all."""
     spectra, truth = pixels(60, 7)
-    forest = RandomForest.of(RandomForestClassifier(5, random_state=0).fit(spectra, truth), 3)
+    forest = RandomForest.from_sklearn(RandomForestClassifier(5, random_state=0).fit(spectra, truth), 3)
     x = torch.from_numpy(spectra)
-    torch.testing.assert_close(forest.on("meta").probabilities(x), forest.probabilities(x))
+    torch.testing.assert_close(forest.to("meta").probabilities(x), forest.probabilities(x))
 
 
 def test_filters_are_convolutions_of_each_run_by_itself():
@@ -205,7 +205,7 @@ def test_dropout_is_for_training_only():
 def test_each_gan_term_reaches_its_own_networks():
     torch.manual_seed(0)
     gan = SemiSupervisedInfoGAN(Frame(LEGEND, BANDS, LIGHT, TrainingSettings()))
-    batch = Batch(torch.rand(8, 24), torch.arange(8) % 3, torch.rand(8, 24), 0)
+    batch = SpectraBatch(torch.rand(8, 24), torch.arange(8) % 3, torch.rand(8, 24), 0)
 
     def touched(term: str) -> set[str]:
         gan.zero_grad()

@@ -13,7 +13,7 @@ from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.linspace(450.0, 2400.0, 24))
+BANDS = Bands.from_centres(np.linspace(450.0, 2400.0, 24))
 COS0 = np.cos(np.radians(30.0))
 LEGEND = ClassLegend((3, 7, 9), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
 QUICK = TrainingSettings(epochs=4, seed=1)
@@ -328,7 +328,7 @@ def test_scatter_is_learned_where_every_pixel_is_a_mixture(irradiance, tmp_path)
     spectra, truth = mixed_pixels(irradiance, 600, 5)
     data = TrainingSet(spectra, truth, np.arange(600) // 20 * 3 + truth, spectra[:0])
     model = train_land_cover(data, BANDS, irradiance, LEGEND, QUICK)
-    assert model.brain.notes()["scattered"]
+    assert model.estimator.metadata()["scattered"]
     test, answer = mixed_pixels(irradiance, 600, 6)
     found = model.predict(test, irradiance)
     assert np.mean(found.class_id == np.array(LEGEND.ids)[answer]) > 0.95
@@ -339,4 +339,4 @@ def test_scatter_is_learned_where_every_pixel_is_a_mixture(irradiance, tmp_path)
 
 
 def test_pure_materials_need_no_scatter(model):
-    assert not model.brain.notes()["scattered"]
+    assert not model.estimator.metadata()["scattered"]

@@ -14,7 +14,7 @@ from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.linspace(450.0, 2300.0, 6), np.full(6, 10.0))
+BANDS = Bands.from_centres(np.linspace(450.0, 2300.0, 6), np.full(6, 10.0))
 LEGEND = ClassLegend((1, 2), ("dark", "bright"), ((0, 0, 0), (9, 9, 9)))
 
 

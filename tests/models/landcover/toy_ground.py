@@ -8,7 +8,7 @@ from p3vae.models.landcover.types import ClassLegend
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.linspace(450.0, 2400.0, 40))
+BANDS = Bands.from_centres(np.linspace(450.0, 2400.0, 40))
 LIGHT = clear_sky_irradiance(BANDS, 30.0)
 LEGEND = ClassLegend((1, 2, 3), ("grass", "roof", "road"), ((0, 160, 0), (200, 60, 0), (90, 90, 90)))
 WAVE = BANDS.wavelength_nm

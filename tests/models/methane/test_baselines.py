@@ -13,7 +13,7 @@ from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.arange(1900.0, 2451.0, 15.0), np.full(37, 12.0))
+BANDS = Bands.from_centres(np.arange(1900.0, 2451.0, 15.0), np.full(37, 12.0))
 
 
 def optics(max_ppm_m: float = 2e4, centres: np.ndarray | None = None) -> PlumeOptics:

@@ -9,15 +9,15 @@ from scipy import ndimage
 
 from p3vae.models.checkpoint import read_model_file, write_model_file
 from p3vae.models.methane.model import MethaneP3VAE, pixels_needed
-from p3vae.models.methane.noise import NoiseModel
+from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.plumes import count_false_alarms, label_plumes, list_plumes
 from p3vae.models.methane.published import PaperSettings, fit_paper
-from p3vae.models.methane.screening import plume_free
+from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(
+BANDS = Bands.from_centres(
     np.concatenate([np.arange(600.0, 1500.0, 60.0), np.arange(2000.0, 2451.0, 12.0)]), np.full(53, 11.0)
 )
 SETTINGS = MethaneSettings(components=2, rounds=3, nodes=40, max_ppm_m=4e4)
@@ -29,13 +29,13 @@ def optics(centres: np.ndarray | None = None) -> PlumeOptics:
     return PlumeOptics(curves, air_mass_factor(30.0), torch.as_tensor(BANDS.wavelength_nm), 4e4)
 
 
-def noise() -> NoiseModel:
+def noise() -> SensorNoise:
     level = torch.full((len(BANDS),), 5.0, dtype=torch.float64)
-    return NoiseModel.from_snr(level, torch.full_like(level, 200.0))
+    return SensorNoise.from_snr(level, torch.full_like(level, 200.0))
 
 
 def scene(pixels: int, seed: int, ppm_m: torch.Tensor | None = None, columns=None, view=None) -> torch.Tensor:
-    """Two kinds of ground whose clear bands tell much of the absorbing ones, seen with noise."""
+    """Two kinds of ground whose continuum bands predict much of the absorbing ones, seen with noise."""
     g = torch.Generator().manual_seed(seed)
     x = torch.as_tensor((BANDS.wavelength_nm - 1500.0) / 1000.0)
     kind = torch.randint(2, (pixels, 1), generator=g)
@@ -100,7 +100,7 @@ def test_a_model_of_other_bands_is_refused(model):
         MethaneP3VAE.from_file(model.to_file(), other)
 
 
-TWO_VIEWS = np.concatenate([np.arange(600.0, 1400.0, 60.0), np.arange(1950.0, 2451.0, 10.0)])
+TWO_FEATURE_SETS = np.concatenate([np.arange(600.0, 1400.0, 60.0), np.arange(1950.0, 2451.0, 10.0)])
 
 
 def many_kinds(wavelength_nm: np.ndarray, pixels: int, seed: int, ppm_m: torch.Tensor) -> torch.Tensor:
@@ -118,7 +118,7 @@ def many_kinds(wavelength_nm: np.ndarray, pixels: int, seed: int, ppm_m: torch.T
 
 
 def band_optics(wavelength_nm: np.ndarray) -> PlumeOptics:
-    curves = TABLE.band_transmittance(Bands.of(wavelength_nm, np.full(len(wavelength_nm), 11.0)))
+    curves = TABLE.band_transmittance(Bands.from_centres(wavelength_nm, np.full(len(wavelength_nm), 11.0)))
     return PlumeOptics(curves, air_mass_factor(30.0), torch.as_tensor(wavelength_nm), 4e4)
 
 
@@ -126,7 +126,7 @@ def test_visible_bands_help_where_they_tell_kinds_of_ground_apart(tmp_path):
     truth = torch.rand(600, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 4e4
     settings = MethaneSettings(components=3, rounds=2, nodes=32, max_ppm_m=4e4)
     errors = []
-    for wavelength in (TWO_VIEWS, TWO_VIEWS[TWO_VIEWS > 1400.0]):
+    for wavelength in (TWO_FEATURE_SETS, TWO_FEATURE_SETS[TWO_FEATURE_SETS > 1400.0]):
         free = many_kinds(wavelength, 1500, 0, torch.zeros(1500, dtype=torch.float64))
         fitted = MethaneP3VAE.fit(free, band_optics(wavelength), settings=settings)
         test = many_kinds(wavelength, 600, 2, truth)
@@ -138,15 +138,18 @@ def test_visible_bands_help_where_they_tell_kinds_of_ground_apart(tmp_path):
     assert errors[0] < 0.7 * errors[1]
 
 
-def test_progress_counts_all_views_to_the_end():
-    told: list[tuple[int, int]] = []
-    free = many_kinds(TWO_VIEWS, 900, 0, torch.zeros(900, dtype=torch.float64))
+def test_progress_counts_all_feature_sets_to_the_end():
+    reported: list[tuple[int, int]] = []
+    free = many_kinds(TWO_FEATURE_SETS, 900, 0, torch.zeros(900, dtype=torch.float64))
     settings = MethaneSettings(components=2, rounds=1, nodes=16, max_ppm_m=4e4)
     MethaneP3VAE.fit(
-        free, band_optics(TWO_VIEWS), settings=settings, progress=lambda done, all_: told.append((done, all_))
+        free,
+        band_optics(TWO_FEATURE_SETS),
+        settings=settings,
+        progress=lambda done, all_: reported.append((done, all_)),
     )
-    assert [done for done, _ in told] == list(range(1, told[-1][1] + 1))
-    assert len({total for _, total in told}) == 1
+    assert [done for done, _ in reported] == list(range(1, reported[-1][1] + 1))
+    assert len({total for _, total in reported}) == 1
 
 
 def test_the_smile_matters_and_is_corrected():
@@ -172,13 +175,13 @@ def test_noise_of_a_band_without_light_is_no_less_than_nothing():
     dark = scene(3000, 0)
     dark[:, 5] = dark[:, 5] - dark[:, 5].mean() - 0.01
     for level in (0.0, 0.1, 5.0):
-        variance = NoiseModel.estimate(dark).variance(torch.full((53,), level, dtype=torch.float64))
+        variance = SensorNoise.estimate(dark).variance(torch.full((53,), level, dtype=torch.float64))
         assert torch.isfinite(variance).all() and (variance > 0).all()
 
 
 def test_noise_is_estimated_from_the_scene():
     level = torch.full((53,), 5.0, dtype=torch.float64)
-    estimated = NoiseModel.estimate(scene(3000, 0)).variance(level)
+    estimated = SensorNoise.estimate(scene(3000, 0)).variance(level)
     assert (estimated / noise().variance(level)).median().item() == pytest.approx(1.0, abs=0.25)
 
 
@@ -214,7 +217,7 @@ def test_plumes_teach_the_published_encoders_and_not_its_ground(under_plume):
 def test_plume_pixels_do_not_enter_the_background():
     plume = torch.zeros(3000, dtype=torch.float64)
     plume[:150] = 2e4
-    keep = plume_free(scene(3000, 0, plume), optics())
+    keep = background_mask(scene(3000, 0, plume), optics())
     assert keep[:150].double().mean() < 0.05
     assert keep[150:].double().mean() > 0.97
 

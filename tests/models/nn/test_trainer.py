@@ -11,7 +11,7 @@ from p3vae.models.nn.trainer import BrokenRunError, Optimisation, moved, train
 
 
 def test_batches_follow_the_model_to_its_device():
-    """The device `meta` holds no values, but tells where a tensor would be."""
+    """The device `meta` holds no values, but says where a tensor would be."""
     there = moved(Batch(torch.ones(2, 3), torch.zeros(2), torch.ones(1, 3), 7), "meta")
     assert isinstance(there, Batch)
     assert {part.device.type for part in there[:3]} == {"meta"}

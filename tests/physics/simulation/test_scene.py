@@ -7,11 +7,11 @@ import pytest
 
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.simulation.materials import LAND_COVER
-from p3vae.physics.simulation.plumes import Plume
+from p3vae.physics.simulation.plumes import SimulatedPlume
 from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance, simulate_reflectance
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.array([450.0, 550.0, 660.0, 860.0, 1050.0, 1240.0, 1650.0, 2200.0, 2350.0]))
+BANDS = Bands.from_centres(np.array([450.0, 550.0, 660.0, 860.0, 1050.0, 1240.0, 1650.0, 2200.0, 2350.0]))
 CLEAN = SimulationSettings(rows=64, cols=80, seed=3, noise=0.0)
 
 
@@ -115,7 +115,7 @@ def test_plume_obeys_beer_lambert_along_both_paths():
 
 def test_plume_mass_is_the_sum_over_pixels():
     """1 ppm m weighs 7.16e-7 kg m-2 (16.04 g/mol over 22.414 l/mol)."""
-    plume = Plume(
+    plume = SimulatedPlume(
         row=100, col=60, wind_azimuth_deg=70.0, peak_ppm_m=5000.0, width=6.0, length=110.0, spread=0.1
     )
     pixels = plume.enhancement(200, 220).astype(float)
@@ -124,9 +124,9 @@ def test_plume_mass_is_the_sum_over_pixels():
 
 
 def test_plume_goes_downwind_and_widens():
-    field = Plume(row=20, col=10, wind_azimuth_deg=90.0, peak_ppm_m=1e4, width=1.5, length=40).enhancement(
-        41, 60
-    )
+    field = SimulatedPlume(
+        row=20, col=10, wind_azimuth_deg=90.0, peak_ppm_m=1e4, width=1.5, length=40
+    ).enhancement(41, 60)
     assert field[:, :5].max() < 0.02 * field.max()
     assert field[:, 45:].max() < 0.2 * field.max()
     near, far = field[:, 12], field[:, 35]

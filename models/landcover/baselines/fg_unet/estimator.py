@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.baselines.fg_unet.network import HALO, FineGrainedUNet
-from p3vae.models.landcover.estimator import Frame, Judgement
+from p3vae.models.landcover.estimator import Frame, PixelPrediction
 from p3vae.models.landcover.network import StoredNetwork
 from p3vae.models.landcover.types import Method
 from p3vae.physics.illumination import SpectralIrradiance
@@ -30,11 +30,15 @@ class FGUNet(StoredNetwork):
         self.network = FineGrainedUNet(len(frame.bands), len(frame.legend))
         self.register_buffer("usual_misfit", torch.tensor(1.0))
 
-    def judge(self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method) -> Judgement:
+    def predict_logits(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+    ) -> PixelPrediction:
         """Not from spectra alone."""
         raise ValueError("fg-unet looks at a pixel's neighbours: it needs an image, not a table of spectra")
 
-    def judge_image(self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]) -> Judgement:
+    def predict_image_logits(
+        self, spectra: Sequence[Tensor], mask: Tensor, origin: tuple[int, int]
+    ) -> PixelPrediction:
         """Classes and misfit of the pixels of an image."""
         network, pieces = self.network, [piece for part in spectra for piece in torch.split(part, _PIXELS)]
         reduced = torch.cat([network.spectral(piece) for piece in pieces])
@@ -43,4 +47,4 @@ class FGUNet(StoredNetwork):
         logits, neighbourhood = network(features[None], origin)
         near = torch.split(neighbourhood[0][mask], [len(piece) for piece in pieces])
         misfit = torch.cat([network.misfit(*both) for both in zip(pieces, near, strict=True)])
-        return Judgement(logits[0][mask], misfit=misfit / self.usual_misfit)
+        return PixelPrediction(logits[0][mask], misfit=misfit / self.usual_misfit)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from p3vae.models.landcover.baselines.fg_unet.estimator import FGUNet
 from p3vae.models.landcover.baselines.fg_unet.network import FineGrainedUNet, PatchBatch
-from p3vae.models.landcover.job import Job, Run, reporter, summarise, with_restarts
+from p3vae.models.landcover.job import Job, TrainingRun, reporter, summarise, with_restarts
 from p3vae.models.landcover.library.calibration import Validation
 from p3vae.models.landcover.library.decoder import NoiseModel
 from p3vae.models.landcover.patches import (
@@ -94,10 +94,10 @@ def _one_image(image: LabelledImage, unlabelled: int, images: int, seed: int) ->
 
 def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
     """Train on all patches, without the labels of the validation polygons."""
-    patches, kept = job.data.patches, job.folds[0]
+    patches, held_out = job.data.patches, job.folds[0]
     if patches is None:
         raise TrainingError("fg-unet learns from image patches, and the training set has none")
-    shown, hidden = _batches(patches, job.data.class_index, kept)
+    shown, hidden = _batches(patches, job.data.class_index, held_out)
     truth = hidden.class_index[hidden.class_index >= 0]
     found = torch.full_like(truth, -1)
     epochs = job.settings.epochs or DESCENT.epochs
@@ -107,26 +107,26 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
 
     def build(seed: int) -> FGUNet:
         torch.manual_seed(seed)
-        brain = FGUNet(job.frame)
-        brain.network.standardise(shown.spectra[shown.valid])
-        return brain.to(job.device)
+        estimator = FGUNet(job.frame)
+        estimator.network.standardise(shown.spectra[shown.valid])
+        return estimator.to(job.device)
 
-    def attempt(brain: FGUNet, seed: int, run: Run) -> None:
+    def attempt(estimator: FGUNet, seed: int, run: TrainingRun) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Choice]:
             order = torch.randperm(len(shown.spectra), generator=generator)
             for rows in torch.split(order, _BATCH):
                 yield rows, int(torch.randint(8, (1,), generator=generator))
 
         def loss(choice: Choice) -> Losses:
-            return brain.network.losses(_turned(_rows(shown, choice[0].cpu(), job.device), choice[1]))
+            return estimator.network.losses(_turned(_rows(shown, choice[0].cpu(), job.device), choice[1]))
 
         def validation_loss() -> float:
-            logits = _at_labels(brain.network, hidden)[0]
+            logits = _at_labels(estimator.network, hidden)[0]
             found[:] = logits.argmax(1)
             return float(F.cross_entropy(logits, truth))
 
         train(
-            brain,
+            estimator,
             batches,
             loss,
             replace(DESCENT, epochs=epochs),
@@ -137,21 +137,23 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
             save_state=run.keep,
         )
 
-    brain, restarts = with_restarts(build, attempt, job)
-    logits, misfit = _at_labels(brain.network, hidden)
-    brain.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
+    estimator, restarts = with_restarts(build, attempt, job)
+    logits, misfit = _at_labels(estimator.network, hidden)
+    estimator.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
     found[:] = logits.argmax(1)
     outcome = Validation(truth.numpy(), found.numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
-    return brain, summarise(job, epochs, restarts, outcome, f1())
+    return estimator, summarise(job, epochs, restarts, outcome, f1())
 
 
 def _batches(
-    patches: PatchSet, class_index: npt.NDArray[np.integer[Any]], kept: npt.NDArray[np.bool_]
+    patches: PatchSet, class_index: npt.NDArray[np.integer[Any]], held_out: npt.NDArray[np.bool_]
 ) -> tuple[PatchBatch, PatchBatch]:
     """All patches with the labels to learn from, and the same with those kept aside."""
     spectra = torch.from_numpy(np.nan_to_num(patches.images))
     valid = torch.from_numpy(np.isfinite(patches.images).all(-1))
-    shown, hidden = (torch.from_numpy(patches.label_images(class_index, rows)) for rows in (~kept, kept))
+    shown, hidden = (
+        torch.from_numpy(patches.label_images(class_index, rows)) for rows in (~held_out, held_out)
+    )
     return PatchBatch(spectra, valid, shown), PatchBatch(spectra, valid, hidden)
 
 

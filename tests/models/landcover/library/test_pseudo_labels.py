@@ -36,7 +36,7 @@ def scene() -> TrainingSet:
 def test_a_class_adopts_the_material_that_its_polygons_lack(scene, tmp_path):
     model = train_land_cover(scene, BANDS, LIGHT, LEGEND, QUICK)
     assert model.summary.adopted == ("road",)
-    spectra = model.brain.latent_spectra()
+    spectra = model.estimator.latent_spectra()
     assert angle_deg(spectra[2], OTHER_ROAD) < 1.6
     assert angle_deg(spectra[2], ROAD) < 1.0
     save_model(tmp_path / "model", model)
@@ -44,7 +44,7 @@ def test_a_class_adopts_the_material_that_its_polygons_lack(scene, tmp_path):
 
     without = train_land_cover(scene, BANDS, LIGHT, LEGEND, replace(QUICK, adoption=False))
     assert without.summary.adopted == ()
-    assert angle_deg(without.brain.latent_spectra()[2], OTHER_ROAD) > 2.4
+    assert angle_deg(without.estimator.latent_spectra()[2], OTHER_ROAD) > 2.4
 
     ground = lit(OTHER_ROAD, 300, np.random.default_rng(5), flat=False)
     assert (model.predict(ground, LIGHT).class_id == 3).mean() > 0.97
@@ -64,7 +64,7 @@ def test_nothing_is_adopted_where_the_polygons_show_all_or_nothing_is_unlabelled
 def test_a_class_that_is_full_adopts_nothing(scene):
     model = train_land_cover(scene, BANDS, LIGHT, LEGEND, replace(QUICK, spectra_per_class=1))
     assert model.summary.adopted == ()
-    assert [len(own) for own in model.brain.latent_spectra()] == [1, 1, 1]
+    assert [len(own) for own in model.estimator.latent_spectra()] == [1, 1, 1]
 
 
 def test_a_material_of_no_class_is_not_adopted():

@@ -27,8 +27,8 @@ def test_dry_grass_is_grass_where_labelled_grass_is_more_or_less_green(tmp_path)
     save_model(tmp_path / "model", model)
     strange = grass(np.ones(100), rng)
     loaded = load_model(tmp_path / "model")
-    assert model.brain.spare[0].directions is not None
-    assert loaded.brain.spare[0].directions == model.brain.spare[0].directions
+    assert model.estimator.spare[0].directions is not None
+    assert loaded.estimator.spare[0].directions == model.estimator.spare[0].directions
     for one in (model, loaded):
         found = one.predict(strange, LIGHT)
         assert (found.class_id == 1).mean() > 0.9
@@ -39,7 +39,7 @@ def test_dry_grass_is_grass_where_labelled_grass_is_more_or_less_green(tmp_path)
     parts = [model.predict(part, LIGHT).irradiance for part in np.split(strange, (1, 3, 40, 41))]
     np.testing.assert_array_equal(np.concatenate(parts), model.predict(strange, LIGHT).irradiance)
 
-    alone = model.brain.solver(LIGHT).solve(torch.from_numpy(strange))
+    alone = model.estimator.solver(LIGHT).solve(torch.from_numpy(strange))
     assert (alone.log_evidence.argmax(1) == 1).float().mean() > 0.9  # a roof, if it must be something known
 
 
@@ -50,4 +50,4 @@ def test_scatter_is_given_noise_that_does_not_shrink_in_shadow():
     index = np.repeat(np.arange(3), SAMPLES)
     data = TrainingSet(spectra, index, index * 10 + np.arange(len(index)) % 3, spectra[:0])
     model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(epochs=1, seed=1))
-    assert model.brain.spare[1].floor > 0.0005
+    assert model.estimator.spare[1].floor > 0.0005

@@ -7,7 +7,7 @@ from scipy import stats
 from torch.distributions import Beta
 
 from p3vae.models.landcover.estimator import Frame
-from p3vae.models.landcover.network import Batch
+from p3vae.models.landcover.network import SpectraBatch
 from p3vae.models.landcover.types import ClassLegend, TrainingSettings
 from p3vae.models.landcover.vae.gaussian import GaussianVAE
 from p3vae.models.landcover.vae.guided import GuidedVAE
@@ -17,7 +17,7 @@ from p3vae.models.nn.layers import contiguous_segments
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
-BANDS = Bands.of(np.concatenate([np.arange(20) * 10.0 + 500, np.arange(15) * 10.0 + 1000]))
+BANDS = Bands.from_centres(np.concatenate([np.arange(20) * 10.0 + 500, np.arange(15) * 10.0 + 1000]))
 LEGEND = ClassLegend((1, 2, 3), ("a", "b", "c"), ((0, 0, 0),) * 3)
 
 
@@ -37,7 +37,7 @@ def test_stop_gradient_shields_the_decoder_and_only_it(kind):
     for stop in (True, False):
         net = network(kind, stop_gradient=stop)
         torch.manual_seed(1)
-        batch = Batch(torch.rand(4, 35), torch.arange(4) % 3, torch.rand(6, 35), 0)
+        batch = SpectraBatch(torch.rand(4, 35), torch.arange(4) % 3, torch.rand(6, 35), 0)
         net.losses(batch)["unlabelled"].backward()
         assert (gradient(net.decoder) == 0.0) == stop
         assert all(gradient(part) > 0 for name, part in net.named_children() if name != "decoder")
