@@ -1,27 +1,38 @@
-"""What a land-cover model needs of the part that thinks, and which parts there are."""
+"""The estimator protocol: what a land-cover model needs of the class that learns and predicts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.types import ClassLegend, Method, TrainingSettings
+from p3vae.models.landcover.types import ClassLegend, Method, TrainingSettings, TrainingSummary
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.job import Job
 
 SpectraArray = npt.NDArray[np.floating[Any]]
 
 
+OPTIONS = {
+    "physics": "cannot be trained without physics (guided-vae is the published p3VAE without)",
+    "stop_gradient": "has no stop-gradient",
+    "adoption": "adds no spectra of unlabelled pixels",
+    "sky_offset": "has no sky offset",
+}
+"""Fields of `TrainingSettings` that not every estimator honours, and what is said of one that does not."""
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What an estimator is told before it learns anything."""
+    """Classes, bands, light and settings: what an estimator is built from before it learns."""
 
     legend: ClassLegend
     bands: Bands
@@ -41,7 +52,7 @@ class Frame:
 
 
 class PixelPrediction(NamedTuple):
-    """What an estimator says of spectra; tensors (pixels,) unless said, None for what it cannot know."""
+    """Prediction for spectra; tensors (pixels,) unless said, None for what is not estimated."""
 
     logits: Tensor
     """(pixels, classes)."""
@@ -55,14 +66,20 @@ class PixelPrediction(NamedTuple):
 
 
 class Estimator(Protocol):
-    """Tells classes, and perhaps light; knows how to be stored. Spectra are float32, finite, never dark.
+    """Predicts classes, and perhaps light, of spectra that are float32, finite and never dark.
 
-    A pixel's result must depend neither on chance nor, but for rounding, on the other pixels of the call.
+    A pixel's result depends neither on chance nor, but for rounding, on the other pixels of the call. The
+    module of an estimator names it in `ESTIMATOR`; see `p3vae.models.landcover.registry`.
     """
+
+    supported_options: ClassVar[frozenset[str]]
+    """Which of `OPTIONS` it honours; `train` refuses the others unless they have their default."""
+    fewest_polygons: ClassVar[int]
+    """Polygons of a class from which on whole ones are held out; with fewer, parts of polygons are."""
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """How it can tell classes, the usual way first."""
+        """How it predicts classes, the usual way first."""
 
     @property
     def gives_irradiance(self) -> bool:
@@ -70,7 +87,7 @@ class Estimator(Protocol):
 
     @property
     def gives_misfit(self) -> bool:
-        """Whether it can tell spectra that it does not know."""
+        """Whether it recognises spectra that no class explains."""
 
     def predict_logits(
         self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
@@ -86,6 +103,10 @@ class Estimator(Protocol):
     def latent_spectra(self) -> list[SpectraArray] | None:
         """Latent reflectance spectra of each class, (spectra, bands) each; None without any."""
 
+    @classmethod
+    def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
+        """An estimator trained on `job.data`, on any device, and its scores on `job.folds`."""
+
     def metadata(self) -> dict[str, Any]:
         """JSON values that belong to the model card."""
 
@@ -97,7 +118,7 @@ class Estimator(Protocol):
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """The estimator that gave these notes and tensors."""
+        """The estimator that gave this metadata and these tensors."""
 
 
 @runtime_checkable
@@ -117,30 +138,6 @@ class ImageEstimator(Estimator, Protocol):
         first pixel. Pixels at least `halo` from those edges of the mask that lie inside the scene are judged
         as in the whole scene.
         """
-
-
-_HOMES = {
-    "cnn": ("baselines.cnn", "SpectralCNN"),
-    "gaussian-vae": ("vae.gaussian", "GaussianVAE"),
-    "guided-vae": ("vae.guided", "GuidedVAE"),
-    "ss-infogan": ("baselines.ss_infogan", "SemiSupervisedInfoGAN"),
-    "fg-unet": ("baselines.fg_unet.estimator", "FGUNet"),
-    "random-forest": ("baselines.random_forest", "RandomForest"),
-}
-
-
-def estimator_type(settings: TrainingSettings) -> type[Estimator]:
-    """The class of estimator that these settings ask for."""
-    module, name = _HOMES.get(settings.model, ("library.estimator", "LibraryEstimator"))
-    if settings.model == "p3vae" and settings.preset == "paper":
-        module, name = "vae.published", "PublishedP3VAE"
-    found: type[Estimator] = getattr(import_module(f"p3vae.models.landcover.{module}"), name)
-    return found
-
-
-def looks_at_neighbours(settings: TrainingSettings) -> bool:
-    """Whether the model that these settings ask for learns from image patches."""
-    return hasattr(estimator_type(settings), "halo")
 
 
 def light_ratios(irradiance: SpectralIrradiance) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ import torch
 from torch import nn
 
 from p3vae.models.landcover.estimator import Frame
-from p3vae.models.landcover.library.calibration import Validation
-from p3vae.models.landcover.library.illumination import Optics
 from p3vae.models.landcover.types import (
     ClassLegend,
     ClassScore,
@@ -31,6 +29,7 @@ from p3vae.models.nn.trainer import BrokenRunError, EpochOutcome
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
+IntArray = npt.NDArray[np.integer[Any]]
 Net = TypeVar("Net", bound=nn.Module)
 
 _FOLDS = 2
@@ -38,7 +37,7 @@ _RESTARTS = 3
 _ATTEMPT = "restarts"
 _FEWEST_TO_SHARE = 8
 _DARKEST_LABELLED, _DARKEST_UNLABELLED = 1e-8, 1e-6
-"""Mean squares of reflectance [1] below which a spectrum tells nothing; a label still tells its class."""
+"""Mean squares of reflectance [1] below which a spectrum is not used; labelled ones may be darker."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +88,8 @@ class Job:
 
     @property
     def frame(self) -> Frame:
-        """What an estimator is told before it learns."""
+        """What an estimator is built from."""
         return Frame(self.legend, self.bands, self.irradiance, self.settings)
-
-    @property
-    def optics(self) -> Optics:
-        """The light of the scene; the twin without physics sees only a brightness."""
-        light = np.stack([self.irradiance.direct_ratio, self.irradiance.diffuse_ratio])
-        return Optics(
-            light if self.settings.physics else np.ones_like(light),
-            self.bands.wavelength_nm,
-            float(np.cos(np.radians(self.irradiance.sun_zenith_deg))),
-            self.settings.physics,
-        )
 
     def part(self, rows: npt.NDArray[np.bool_]) -> TrainingSet:
         """Some of the labelled samples, with all unlabelled ones."""
@@ -163,7 +151,7 @@ def with_restarts(
 
 
 def reporter(job: Job, epochs: int, f1: Callable[[], float]) -> Callable[[EpochOutcome], None] | None:
-    """What tells the caller of an epoch; `f1` scores samples kept aside, nan without any."""
+    """Reports an epoch to the caller; `f1` scores samples kept aside, nan without any."""
     if job.run.on_epoch is None:
         return None
     show = job.run.on_epoch
@@ -186,29 +174,27 @@ def classifier_f1(classifier: nn.Module, held_out: TrainingSet, classes: int) ->
 
 
 def summarise(
-    job: Job, epochs: int, restarts: int, validation: Validation, classifier_f1: float
+    job: Job,
+    epochs: int,
+    truth: IntArray,
+    predicted: IntArray,
+    *,
+    classifier_f1: float,
+    restarts: int = 0,
+    warnings: tuple[str, ...] = (),
 ) -> TrainingSummary:
-    """Scores per class on the validation polygons, and warnings."""
+    """Scores per class from true and predicted class indices (held-out samples,)."""
     classes = len(job.legend)
-    precision, recall, f1 = class_scores(validation.truth, validation.predicted, classes)
-    counts = np.bincount(validation.truth, minlength=classes)
+    precision, recall, f1 = class_scores(truth, predicted, classes)
+    counts = np.bincount(truth, minlength=classes)
     rows = zip(job.legend.names, counts, precision, recall, f1, strict=True)
     return TrainingSummary(
         epochs=epochs,
         scores=tuple(ClassScore(name, int(n), float(p), float(r), float(f)) for name, n, p, r, f in rows),
-        average_f1=average_f1(validation.truth, validation.predicted, classes),
+        average_f1=average_f1(truth, predicted, classes),
         classifier_f1=classifier_f1,
         restarts=restarts,
-        warnings=_unfamiliar_warning(validation.unfamiliar),
-    )
-
-
-def _unfamiliar_warning(share: float) -> tuple[str, ...]:
-    if share < 0.05:
-        return ()
-    return (
-        f"{share:.0%} of the validation pixels show a material that no other polygon of their class shows; "
-        "their scores tell of new materials, not of this scene",
+        warnings=warnings,
     )
 
 

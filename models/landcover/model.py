@@ -19,8 +19,8 @@ from p3vae.models.landcover.estimator import (
     ImageEstimator,
     PixelPrediction,
     SpectraArray,
-    estimator_type,
 )
+from p3vae.models.landcover.registry import estimator_type
 from p3vae.models.landcover.types import (
     ClassLegend,
     ClassScore,
@@ -40,7 +40,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, eq=False)
 class LandCoverModel:
-    """Classes, bands, and the estimator that tells them apart; immutable once trained."""
+    """Classes, bands, and the estimator that predicts them; immutable once trained."""
 
     legend: ClassLegend
     bands: Bands
@@ -55,7 +55,7 @@ class LandCoverModel:
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """Ways it can tell classes, the usual one first."""
+        """Ways it predicts classes, the usual one first."""
         return self.estimator.methods
 
     @property
@@ -71,11 +71,11 @@ class LandCoverModel:
         method: Method | None = None,
         want_probabilities: bool = False,
     ) -> Prediction:
-        """Classes, and light where the model tells it, of apparent reflectance spectra, (pixels, bands).
+        """Classes, and light where the model estimates it, of apparent reflectance spectra, (pixels, bands).
 
         `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
         `method` None is the model's usual one. Deterministic, and the same however the pixels are split
-        over calls, from networks of the rivals and of the published p3VAE up to rounding.
+        over calls, from networks of the baselines and of the published p3VAE up to rounding.
         """
         chosen = method or self.methods[0]
         if chosen not in self.methods:

@@ -14,6 +14,7 @@ from p3vae.cli.options import (
     scene_options,
     scenes_argument,
 )
+from p3vae.models.landcover.registry import estimator_names
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
@@ -43,9 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--model",
-    type=click.Choice(
-        ["p3vae", "cnn", "gaussian-vae", "guided-vae", "ss-infogan", "fg-unet", "random-forest"]
-    ),
+    type=click.Choice(estimator_names()),
     default="p3vae",
     show_default=True,
     help="What to train: p3VAE, or one of the models it is compared with.",

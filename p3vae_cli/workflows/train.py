@@ -139,7 +139,7 @@ def gather(
     request: TrainingRequest, scene_options: SceneOptions
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
-    from p3vae.models.landcover.estimator import looks_at_neighbours
+    from p3vae.models.landcover.registry import looks_at_neighbours
 
     parts: list[_Drawn] = []
     bands: Bands | None = None

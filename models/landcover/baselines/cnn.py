@@ -11,3 +11,6 @@ class SpectralCNN(NetworkEstimator):
     """q(y|x) and nothing else, trained by cross-entropy."""
 
     learns_unlabelled: ClassVar[bool] = False
+
+
+ESTIMATOR = SpectralCNN

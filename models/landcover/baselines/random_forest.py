@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, PixelPrediction, part
-from p3vae.models.landcover.types import Method, TrainingSet
+from p3vae.models.landcover.job import Job, summarise
+from p3vae.models.landcover.types import EpochReport, Method, TrainingSet, TrainingSummary
+from p3vae.models.metrics import average_f1
 from p3vae.physics.illumination import SpectralIrradiance
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ _LEAST_PROBABILITY = 1e-9
 class RandomForest:
     """All trees in one list of nodes; a leaf is its own child."""
 
+    supported_options: ClassVar[frozenset[str]] = frozenset()
+    fewest_polygons: ClassVar[int] = 2
     root: Tensor
     """First node of each tree, (trees,)."""
     child: Tensor
@@ -40,6 +44,18 @@ class RandomForest:
     methods: tuple[Method, ...] = ("classifier",)
     gives_irradiance: bool = False
     gives_misfit: bool = False
+
+    @classmethod
+    def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
+        """A forest on all labels; its scores are those of one that never saw the held-out polygons."""
+        classes, held_out = len(job.legend), job.part(job.folds[0])
+        trial = cls.grown(job.part(~job.folds[0]), classes, job.settings.seed)
+        predicted = trial.probabilities(torch.from_numpy(held_out.spectra)).argmax(1).numpy()
+        f1 = average_f1(held_out.class_index, predicted, classes)
+        if job.run.on_epoch is not None:
+            job.run.on_epoch(EpochReport(1, 1, {}, f1))
+        summary = summarise(job, 1, held_out.class_index, predicted, classifier_f1=f1)
+        return cls.grown(job.data, classes, job.settings.seed), summary
 
     @classmethod
     def grown(cls, data: TrainingSet, classes: int, seed: int) -> Self:
@@ -123,3 +139,4 @@ class RandomForest:
 
 
 _ARRAYS = ("root", "child", "feature", "threshold", "share")
+ESTIMATOR = RandomForest

@@ -1,10 +1,10 @@
 """Semi-supervised InfoGAN (Spurr et al. 2017, arXiv:1707.04487) as a Wasserstein GAN with gradient penalty.
 
 The generator makes spectra from noise, a class and continuous codes; the critic separates them from real
-ones; the recognition network finds class and codes again. Labels teach it too. In the published network critic
-and recognition share their first layers; here each has its own: the critic's loss, which has no bound, spoilt the
-features that separate classes (average F1 .72 with shared layers, .78 with own ones, on a scene kept for such
-choices).
+ones; the recognition network finds class and codes again. Labels teach it too. In the published network,
+critic and recognition share their first layers; here each has its own: the critic's loss, which has no bound,
+spoilt the features that separate classes (average F1 .72 with shared layers, .78 with own ones, on a scene
+kept for such choices).
 """
 
 from __future__ import annotations
@@ -130,3 +130,6 @@ class SemiSupervisedInfoGAN(NetworkEstimator):
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Means of the continuous codes, (samples, codes)."""
         return self.classifier.code(spectra)[0]
+
+
+ESTIMATOR = SemiSupervisedInfoGAN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,15 @@ from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArra
 from p3vae.models.landcover.library.batching import padded, picked
 from p3vae.models.landcover.library.decoder import HOPELESS, STRANGE, Library, NoiseModel, usual_misfit
 from p3vae.models.landcover.library.solver import PixelPosterior, PosteriorSolver
-from p3vae.models.landcover.types import Method
+from p3vae.models.landcover.types import Method, TrainingSummary
 from p3vae.models.nn.classifiers import SpectralClassifier
 from p3vae.physics.illumination import SpectralIrradiance
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.job import Job
 
 _FEW = 4096
 _WITNESS = 0.25
@@ -28,6 +34,8 @@ _WITNESS = 0.25
 class LibraryEstimator:
     """Latent spectra, noise and classifier."""
 
+    supported_options: ClassVar[frozenset[str]] = frozenset({"physics", "stop_gradient", "adoption"})
+    fewest_polygons: ClassVar[int] = 2
     library: Library
     noise: NoiseModel
     unknown_misfit: float
@@ -42,6 +50,13 @@ class LibraryEstimator:
     gives_irradiance: bool = True
     gives_misfit: bool = True
     _solvers: dict[tuple[bool, bytes], PosteriorSolver] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def fit(cls, job: Job) -> tuple[LibraryEstimator, TrainingSummary]:
+        """See `recipe`."""
+        from p3vae.models.landcover.library.recipe import train_library
+
+        return train_library(job)
 
     def predict_logits(
         self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
@@ -203,3 +218,6 @@ def _library(tensors: Mapping[str, Tensor], classes: int) -> Library:
     values = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     spectra = tuple(values[str(k)] for k in range(classes))
     return Library(spectra, values["surroundings"], values.get("scatter"))
+
+
+ESTIMATOR = LibraryEstimator

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
+from p3vae.models.landcover.job import Job
 from p3vae.models.landcover.library.decoder import Library, NoiseModel
 from p3vae.models.landcover.library.endmembers import explain
 from p3vae.models.landcover.library.solver import PosteriorSolver
@@ -35,6 +36,17 @@ class Optics:
     def solver(self, library: Library, noise: NoiseModel) -> PosteriorSolver:
         """The exact posterior under this light."""
         return PosteriorSolver(library, noise, self.light[0], self.light[1], self.wavelength)
+
+
+def scene_optics(job: Job) -> Optics:
+    """The light of a training; without physics, brightness alone."""
+    light = np.stack([job.irradiance.direct_ratio, job.irradiance.diffuse_ratio])
+    return Optics(
+        light if job.settings.physics else np.ones_like(light),
+        job.bands.wavelength_nm,
+        float(np.cos(np.radians(job.irradiance.sun_zenith_deg))),
+        job.settings.physics,
+    )
 
 
 def own_light(spectra: FloatArray, truth: IntArray, library: Library, optics: Optics) -> FloatArray:

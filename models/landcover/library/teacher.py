@@ -11,7 +11,13 @@ import torch
 from p3vae.models.landcover.job import Job
 from p3vae.models.landcover.library.calibration import Validation
 from p3vae.models.landcover.library.decoder import Library, smooth_basis
-from p3vae.models.landcover.library.illumination import NEIGHBOURS, Optics, own_light, random_light
+from p3vae.models.landcover.library.illumination import (
+    NEIGHBOURS,
+    Optics,
+    own_light,
+    random_light,
+    scene_optics,
+)
 from p3vae.models.landcover.library.pseudo_labels import WELL_LIT
 
 FloatArray = npt.NDArray[np.float64]
@@ -40,7 +46,7 @@ class Teacher:
     @classmethod
     def prepare(cls, job: Job, library: Library, validation: Validation) -> Teacher:
         """Own light of every labelled sample, and p(y|x) of unlabelled ones."""
-        data, optics = job.data, job.optics
+        data, optics = job.data, scene_optics(job)
         spectra = data.spectra.astype(np.float64)
         rng = np.random.default_rng(job.settings.seed)
         unlabelled = data.unlabelled[rng.permutation(len(data.unlabelled))[:_MOST_TAUGHT]]

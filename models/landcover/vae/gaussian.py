@@ -40,3 +40,6 @@ class GaussianVAE(SemiSupervisedVAE):
         both = torch.cat([y.expand(len(z), -1, -1), z], -1)
         seen: Tensor = frozen_call(self.decoder, both) if frozen else self.decoder(both)
         return seen
+
+
+ESTIMATOR = GaussianVAE

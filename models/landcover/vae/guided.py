@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,7 @@ from p3vae.models.nn.layers import dense, frozen_call
 class GuidedVAE(PublishedP3VAE):
     """x = NN(Σ_k v_k ρ_k(y), z). Nothing ties z to the light but its prior, so no irradiance is reported."""
 
+    supported_options: ClassVar[frozenset[str]] = frozenset({"stop_gradient"})
     gives_irradiance = False
     objective = Objective()
 
@@ -41,3 +44,6 @@ class GuidedDecoder(LatentSpectra):
         reflectance = mixed(self.spectra(), y, z[..., 1:])
         seen: Tensor = self.seen(torch.cat([reflectance, z[..., :1]], -1))
         return seen
+
+
+ESTIMATOR = GuidedVAE

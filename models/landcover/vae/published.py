@@ -10,6 +10,8 @@ of ten runs made up their mind about unlabelled spectra too early and stayed wit
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,7 @@ _LIGHT_FLOOR, _MIXING_FLOOR = 0.1, 1e-3
 class PublishedP3VAE(SemiSupervisedVAE):
     """q(z|x,y) = Beta, q(v|x,y) = Dirichlet, x = f_E(Σ_k v_k ρ_k(y), z)."""
 
+    supported_options: ClassVar[frozenset[str]] = frozenset({"stop_gradient", "sky_offset"})
     gives_irradiance = True
     objective = Objective(entropy_weight=0.1)
 
@@ -92,3 +95,6 @@ class LatentSpectra(nn.Module):
         detail = torch.sigmoid(self.detail(y)).view(len(y), self.mixtures, -1)
         spectra: Tensor = torch.sigmoid(self.level(y))[:, None] * detail
         return spectra
+
+
+ESTIMATOR = PublishedP3VAE

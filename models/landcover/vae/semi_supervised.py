@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -59,6 +59,7 @@ class SampledPosterior(NamedTuple):
 class SemiSupervisedVAE(NetworkEstimator):
     """Bounds and inference for any encoder and decoder; the constants of physics travel with the weights."""
 
+    supported_options: ClassVar[frozenset[str]] = frozenset({"stop_gradient"})
     methods: tuple[Method, ...] = ("posterior", "classifier")
     gives_misfit = True
     objective = Objective()

@@ -230,3 +230,8 @@ def test_gradient_penalty_is_least_for_a_critic_of_unit_slope():
     real, made = torch.rand(8, 24), torch.rand(8, 24)
     expected = (made @ direction).mean() - (real @ direction).mean()
     torch.testing.assert_close(gan._critic_loss(real, made), expected)
+
+
+def test_a_model_that_does_not_exist_is_refused():
+    with pytest.raises(TrainingError, match="no model is called 'cnm'; there are p3vae"):
+        train_land_cover(training_set(), BANDS, LIGHT, LEGEND, TrainingSettings(model="cnm"))

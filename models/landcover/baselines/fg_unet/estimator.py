@@ -1,8 +1,9 @@
-"""FG-UNet as a land-cover model: classes of whole images, through the seam that all models share."""
+"""FG-UNet as a land-cover model: classes of whole images, behind the protocol that all estimators share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
@@ -10,8 +11,11 @@ from torch import Tensor
 from p3vae.models.landcover.baselines.fg_unet.network import HALO, FineGrainedUNet
 from p3vae.models.landcover.estimator import Frame, PixelPrediction
 from p3vae.models.landcover.network import StoredNetwork
-from p3vae.models.landcover.types import Method
+from p3vae.models.landcover.types import Method, TrainingSummary
 from p3vae.physics.illumination import SpectralIrradiance
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.job import Job
 
 _PIXELS = 4096
 """Spectra worked on at once: they are large beside the features that an image needs at once."""
@@ -29,6 +33,13 @@ class FGUNet(StoredNetwork):
         super().__init__(frame)
         self.network = FineGrainedUNet(len(frame.bands), len(frame.legend))
         self.register_buffer("usual_misfit", torch.tensor(1.0))
+
+    @classmethod
+    def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
+        """Trained on image patches, without the labels of the held-out polygons."""
+        from p3vae.models.landcover.baselines.fg_unet.train import train_fg_unet
+
+        return train_fg_unet(cls, job)
 
     def predict_logits(
         self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method

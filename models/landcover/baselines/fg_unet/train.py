@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,6 @@ from torch import Tensor
 from p3vae.models.landcover.baselines.fg_unet.estimator import FGUNet
 from p3vae.models.landcover.baselines.fg_unet.network import FineGrainedUNet, PatchBatch
 from p3vae.models.landcover.job import Job, TrainingRun, reporter, summarise, with_restarts
-from p3vae.models.landcover.library.calibration import Validation
-from p3vae.models.landcover.library.decoder import NoiseModel
 from p3vae.models.landcover.patches import (
     PATCH_SIZE,
     PatchSet,
@@ -30,6 +28,7 @@ from p3vae.models.landcover.types import TrainingError, TrainingSet, TrainingSum
 from p3vae.models.metrics import average_f1
 from p3vae.models.nn.trainer import Losses, Optimisation, moved, train
 
+Kind = TypeVar("Kind", bound=FGUNet)
 Choice = tuple[Tensor, int]
 """Which patches, and which way round."""
 
@@ -92,7 +91,7 @@ def _one_image(image: LabelledImage, unlabelled: int, images: int, seed: int) ->
     return samples, PatchSet(np.stack(patches), plan.place).without_nodata()
 
 
-def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
+def train_fg_unet(kind: type[Kind], job: Job) -> tuple[Kind, TrainingSummary]:
     """Train on all patches, without the labels of the validation polygons."""
     patches, held_out = job.data.patches, job.folds[0]
     if patches is None:
@@ -105,13 +104,13 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
     def f1() -> float:
         return average_f1(truth.numpy(), found.numpy(), len(job.legend))
 
-    def build(seed: int) -> FGUNet:
+    def build(seed: int) -> Kind:
         torch.manual_seed(seed)
-        estimator = FGUNet(job.frame)
+        estimator = kind(job.frame)
         estimator.network.standardise(shown.spectra[shown.valid])
         return estimator.to(job.device)
 
-    def attempt(estimator: FGUNet, seed: int, run: TrainingRun) -> None:
+    def attempt(estimator: Kind, seed: int, run: TrainingRun) -> None:
         def batches(_: int, generator: torch.Generator) -> Iterator[Choice]:
             order = torch.randperm(len(shown.spectra), generator=generator)
             for rows in torch.split(order, _BATCH):
@@ -141,8 +140,8 @@ def train_fg_unet(job: Job) -> tuple[FGUNet, TrainingSummary]:
     logits, misfit = _at_labels(estimator.network, hidden)
     estimator.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
     found[:] = logits.argmax(1)
-    outcome = Validation(truth.numpy(), found.numpy(), NoiseModel(), 1.0, unfamiliar=0.0)
-    return estimator, summarise(job, epochs, restarts, outcome, f1())
+    summary = summarise(job, epochs, truth.numpy(), found.numpy(), classifier_f1=f1(), restarts=restarts)
+    return estimator, summary
 
 
 def _batches(
