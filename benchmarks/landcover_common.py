@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from protocols import add_data_option
 
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.train import train_land_cover
@@ -38,19 +38,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def parser(description: str) -> argparse.ArgumentParser:
     """Options every land-cover benchmark has."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--protocols", type=Path, default=Path(__file__).parents[2] / "shared" / "protocols")
+    add_data_option(options)
     options.add_argument("--variant", action="append", choices=list(VARIANTS), help="default: all")
     options.add_argument("--seeds", type=int, default=5, help="scenes or splits")
     options.add_argument("--paper-epochs", type=int, help="shorter runs of the published preset")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--name", help="name of the result files")
     return options
-
-
-def protocol(folder: Path, name: str) -> Any:
-    """A protocol module of the given folder."""
-    sys.path.insert(0, str(folder.resolve()))
-    return importlib.import_module(name)
 
 
 def settings(variant: str, seed: int, paper_epochs: int | None) -> TrainingSettings:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from landcover_common import VARIANTS, parser, protocol, scores, settings, train_timed, use_threads, write
+from landcover_common import VARIANTS, parser, scores, settings, train_timed, use_threads, write
+from protocols import simulated as sim
 
 from p3vae.models.landcover.types import TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
@@ -87,8 +88,7 @@ def main() -> None:
     options.add_argument("--other-sun", action="store_true", help="train at 30 degrees, classify at 55")
     asked = options.parse_args()
     use_threads(asked.threads)
-    sim = protocol(asked.protocols, "simulated")
-    data = sim.load_material()
+    data = sim.load_material(asked.data)
     bands = Bands.from_centres(data["wv"] * 1000)
     irradiance = SpectralIrradiance(bands.wavelength_nm, data["e_dir"], data["e_dif"], 30.0)
     test = sim.make_test_random(data, n=asked.test_size, seed=1)

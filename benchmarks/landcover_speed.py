@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from landcover_common import parser, protocol, scores, settings, train_timed, use_threads, write
+from landcover_common import parser, scores, settings, train_timed, use_threads, write
 from landcover_toulouse import polygons
+from protocols import toulouse
 
 from p3vae.models.landcover.estimator import light_ratios
 from p3vae.models.landcover.model import LandCoverModel
@@ -33,15 +34,14 @@ def main() -> None:
     options.add_argument("--pixels", type=int, default=300_000)
     asked = options.parse_args()
     use_threads(asked.threads)
-    toulouse = protocol(asked.protocols, "toulouse")
-    split = toulouse.make_split(seed=1)
+    split = toulouse.make_split(asked.data, seed=1)
     chosen = np.linspace(0, len(split["wv"]) - 1, BANDS).round().astype(int)
     bands = Bands.from_centres(split["wv"][chosen].astype(float) * 1000)
     zenith = float(np.degrees(split["theta"]))
     irradiance = SpectralIrradiance(
         bands.wavelength_nm, split["e_dir"][chosen], split["e_dif"][chosen], zenith
     )
-    group = polygons(toulouse, split["x_lab"], toulouse.DATA)
+    group = polygons(split["x_lab"], asked.data)
     data = TrainingSet(split["x_lab"][:, chosen], split["y_lab"], group, split["x_unl"][:, chosen])
     copies = -(-asked.pixels // len(split["x_test"]))
     relit, truth, _, _ = toulouse.relight(split, split["x_test"], split["y_test"], copies=copies)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from landcover_common import VARIANTS, parser, protocol, scores, settings, train_timed, use_threads, write
+from landcover_common import VARIANTS, parser, scores, settings, train_timed, use_threads, write
+from protocols import toulouse
 
 from p3vae.models.landcover.types import TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
@@ -15,9 +16,9 @@ from p3vae.physics.spectral_response import Bands
 _METHODS = ("posterior", "classifier")
 
 
-def polygons(toulouse: Any, spectra: np.ndarray, path: Path) -> np.ndarray:
+def polygons(spectra: np.ndarray, folder: Path) -> np.ndarray:
     """The connected component each labelled spectrum came from, found by its values."""
-    data = np.load(path)
+    data = np.load(folder / "toulouse" / "toulouse.npz")
     rows = {row.tobytes(): i for i, row in enumerate((data["spectra"] / 1e4).astype(np.float32))}
     component = np.zeros(len(data["label"]), int)
     offset = 0
@@ -36,15 +37,14 @@ def main() -> None:
     options.add_argument("--first", type=int, default=0, help="first split")
     asked = options.parse_args()
     use_threads(asked.threads)
-    toulouse = protocol(asked.protocols, "toulouse")
     runs: list[dict[str, Any]] = []
     for variant in asked.variant or VARIANTS:
         for seed in range(asked.first, asked.first + asked.seeds):
-            split = toulouse.make_split(seed=seed)
+            split = toulouse.make_split(asked.data, seed=seed)
             bands = Bands.from_centres(split["wv"].astype(float) * 1000)
             zenith = float(np.degrees(split["theta"]))
             irradiance = SpectralIrradiance(bands.wavelength_nm, split["e_dir"], split["e_dif"], zenith)
-            group = polygons(toulouse, split["x_lab"], toulouse.DATA)
+            group = polygons(split["x_lab"], asked.data)
             data = TrainingSet(split["x_lab"], split["y_lab"], group, split["x_unl"])
             how = settings(variant, seed, asked.paper_epochs)
             model, seconds = train_timed(data, bands, irradiance, toulouse.CLASSES, how)

@@ -1,6 +1,6 @@
 """Plumes over a real sensor's column statistics: does it matter to know the smile?
 
-    python benchmarks/methane_columns.py --data ../shared/data/methane/column_statistics.npz
+    python benchmarks/methane_columns.py --data DIR
 
 Each pixel is a real per-column mean spectrum (PRISMA SWIR) with brightness and slope varied, a plume seen
 with the column's own band centres, and noise at the column's own SNR. The statistics do not say how far the
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from protocols import add_data_option
 
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.noise import SensorNoise
@@ -32,15 +33,14 @@ PLUMES_PPM_M = (0.0, 2e3, 1e4, 2e4)
 def main() -> None:
     """Simulate, invert with and without the smile, report."""
     here = Path(__file__).resolve().parent
-    default = here.parents[1] / "shared" / "data" / "methane" / "column_statistics.npz"
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=default)
+    add_data_option(parser)
     parser.add_argument("--smile", type=float, default=2.0, help="shift of the centres at the edges [nm]")
     parser.add_argument("--pixels", type=int, default=4000)
     parser.add_argument("--output", type=Path, default=here / "results" / "methane_columns.json")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    table = np.load(options.data, allow_pickle=False)
+    table = np.load(options.data / "methane" / "column_statistics.npz", allow_pickle=False)
     order = np.argsort(table["prisma_band_nm"])
     centres = table["prisma_band_nm"][order].astype(np.float64)
     mean, snr = (table[name][order].T.astype(np.float64) for name in ("prisma_mean_radiance", "prisma_snr"))

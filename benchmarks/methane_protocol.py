@@ -1,6 +1,6 @@
 """Methane inversion on semi-real PRISMA-like radiance: p3VAE and its baselines in one table.
 
-    python benchmarks/methane_protocol.py --protocols ../shared/protocols
+    python benchmarks/methane_protocol.py --data DIR
 
 Writes `results/methane_protocol.json` and `.md`. Every method gets the same pixels, the same prior range and
 the same absorption; p3vae also sees the pixels under plumes without their truth, as in a scene.
@@ -11,17 +11,17 @@ are of 9 and of 25 consecutive ones, whose ground has been shuffled, not of neig
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from protocols import add_data_option
+from protocols import methane as protocol
 
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import MethaneP3VAE
@@ -39,17 +39,7 @@ PHYSICAL_SCALE = 0.1
 """The protocol's absorption at scale 1 is ten times that of methane."""
 
 
-def load_protocol(folder: Path) -> ModuleType:
-    """The protocol module beside the project."""
-    spec = importlib.util.spec_from_file_location("methane_protocol_source", folder / "methane.py")
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{folder}: no methane.py there")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def absorption_table(name: str, protocol: ModuleType, sensor: Any, scale: float) -> MethaneAbsorption:
+def absorption_table(name: str, sensor: Any, scale: float, folder: Path) -> MethaneAbsorption:
     """The absorption given to the methods: the truth's own, moved or stronger, or another table.
 
     "tabulated" is the table of methane that comes with the protocol, "shipped" ours, "unsaturated" ours
@@ -63,7 +53,7 @@ def absorption_table(name: str, protocol: ModuleType, sensor: Any, scale: float)
     if name == "strong":
         return own.scaled(1.03)
     if name == "tabulated":
-        micrometre, absorption = protocol._csv(str(protocol.DATA / "methane" / "CH4_absorption.csv"))
+        micrometre, absorption = protocol._csv(folder / "methane" / "CH4_absorption.csv")
         return MethaneAbsorption.from_table(micrometre * 1e3, np.clip(absorption, 0.0, None) * scale)
     shipped = MethaneAbsorption.load().scaled(scale / PHYSICAL_SCALE)
     return replace(shipped, saturation=0.0 * shipped.saturation) if name == "unsaturated" else shipped
@@ -103,9 +93,7 @@ def estimator(
     return MatchedFilter.fit(free, optics, variant=variant).invert
 
 
-def score(
-    protocol: ModuleType, method: str, data: dict[str, Any], optics: PlumeOptics, seed: int
-) -> dict[str, float]:
+def score(method: str, data: dict[str, Any], optics: PlumeOptics, seed: int) -> dict[str, float]:
     """Errors [ppm m], coverage of +-1.96 std, and pixels per second."""
     start = time.perf_counter()
     invert = estimator(method, data, optics, seed)
@@ -156,7 +144,6 @@ HEADER = (
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """All requested combinations."""
-    protocol = load_protocol(options.protocols)
     records: list[dict[str, Any]] = []
     print(HEADER, flush=True)
     for scale in options.scales:
@@ -165,13 +152,13 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
                 continue
             scores: dict[tuple[str, str], list[dict[str, float]]] = {}
             for seed in options.seeds:
-                data = protocol.make_dataset(split=split, conc=conc, seed=seed, abs_scale=scale)
+                data = protocol.make_dataset(options.data, split=split, conc=conc, seed=seed, abs_scale=scale)
                 for name in options.absorption:
                     optics = optics_of(
-                        data, absorption_table(name, protocol, data["sensor"], scale), protocol.AIRMASS
+                        data, absorption_table(name, data["sensor"], scale, options.data), protocol.AIRMASS
                     )
                     for method in options.methods:
-                        result = score(protocol, method, data, optics, seed)
+                        result = score(method, data, optics, seed)
                         scores.setdefault((name, method), []).append(result)
             for (name, method), values in scores.items():
                 place = {"scale": scale, "absorption": name, "split": split, "conc": conc, "method": method}
@@ -234,7 +221,7 @@ def main() -> None:
     """Parse, run, write."""
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--protocols", type=Path, default=here.parents[1] / "shared" / "protocols")
+    add_data_option(parser)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(DEFAULT_SEEDS))
     parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 0.1])
     parser.add_argument("--methods", nargs="+", default=list(METHODS))

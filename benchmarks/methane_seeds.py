@@ -1,6 +1,6 @@
 """Does learning ever collapse? Twenty seeds on the same pixels, with little data and few rounds.
 
-python benchmarks/methane_seeds.py --protocols ../shared/protocols
+python benchmarks/methane_seeds.py --data DIR
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from methane_protocol import absorption_table, load_protocol, optics_of, sensor_noise
+from methane_protocol import absorption_table, optics_of, sensor_noise
+from protocols import add_data_option
+from protocols import methane as protocol
 
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.types import MethaneSettings
@@ -25,13 +27,12 @@ def main() -> None:
     """Fit, score, write JSON and Markdown."""
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--protocols", type=Path, default=here.parents[1] / "shared" / "protocols")
+    add_data_option(parser)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--output", type=Path, default=here / "results" / "methane_seeds.json")
     options = parser.parse_args()
-    protocol = load_protocol(options.protocols)
-    data = protocol.make_dataset(split="random", conc="high", seed=1)
-    optics = optics_of(data, absorption_table("own", protocol, data["sensor"], 1.0), protocol.AIRMASS)
+    data = protocol.make_dataset(options.data, split="random", conc="high", seed=1)
+    optics = optics_of(data, absorption_table("own", data["sensor"], 1.0, options.data), protocol.AIRMASS)
     free, test, truth = torch.as_tensor(data["noplume"]), torch.as_tensor(data["test"]), data["rho_test"]
     low, high = data["range"]
     errors = []

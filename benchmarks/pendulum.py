@@ -1,15 +1,14 @@
 """The damped pendulum: published figures beside ours.
 
-    python benchmarks/pendulum.py [--protocols DIR] [--seeds N] [--quick]
+    python benchmarks/pendulum.py [--seeds N] [--quick]
 
-DIR holds `pendulum.py`, the protocol: `make(split)` returns the swings. Trained models are kept in the
+The swings are those of `protocols/pendulum.py`. Trained models are kept in the
 work folder, so an interrupted run goes on where it stopped. Results: benchmarks/results/pendulum.{json,md}.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import json
 import shlex
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from protocols import pendulum as protocol
 
 from p3vae.models.pendulum.model import (
     NAMES,
@@ -48,7 +48,6 @@ def main() -> None:
     """Train what is missing, score, write the table."""
     options = parse(sys.argv[1:])
     torch.set_num_threads(options.threads)
-    protocol = load_protocol(options.protocols)
     data = {split: protocol.make(split) for split in ("train", "valid", "test")}
     stem = HERE / "results" / ("pendulum-quick" if options.quick else "pendulum")
     result: dict[str, Any] = {"command": shlex.join(["python", *sys.argv])}
@@ -63,7 +62,6 @@ def main() -> None:
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--protocols", type=Path, default=HERE.parents[1] / "shared" / "protocols")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--models", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--epochs", type=int, help="of the published models (theirs: 1000)")
@@ -71,16 +69,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "p3vae-benchmarks")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args(arguments)
-
-
-def load_protocol(folder: Path) -> Any:
-    """The protocol's module, from its file."""
-    spec = importlib.util.spec_from_file_location("pendulum_protocol", folder / "pendulum.py")
-    if spec is None or spec.loader is None or not (folder / "pendulum.py").is_file():
-        raise SystemExit(f"{folder / 'pendulum.py'}: no such protocol; give its folder with --protocols")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def run(name: str, seed: int, data: dict[str, Data], options: argparse.Namespace) -> dict[str, Any]:

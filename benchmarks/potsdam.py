@@ -1,6 +1,6 @@
 """A real EnMAP scene through the command line: train on split 1, score on split 3, beside a random forest.
 
-    python benchmarks/potsdam.py --data ../shared/data
+    python benchmarks/potsdam.py --data DIR
 
 The file does not carry the sun: its zenith is computed for the time in the file's `start_time` tag at the
 centre of the scene. The random forest gets the same training pixels at the same bands. Both know six classes;
@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import rasterio
 from landcover_common import write
+from protocols import add_data_option
 from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 from sklearn.ensemble import RandomForestClassifier
@@ -40,7 +41,7 @@ TREES = 300
 
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    add_data_option(options)
     options.add_argument("--seeds", type=int, default=3, help="initialisations; the median is reported")
     asked = options.parse_args()
     folder = asked.data / "enmap_potsdam"
