@@ -27,7 +27,7 @@ import rasterio
 P3VAE = Path(sys.executable).with_name("p3vae")
 TRUE_PLUME_PPM_M = 500.0
 WIND_M_S = 4.0
-RIVALS = ("oe", "mf", "mf-log", "mag1c")
+BASELINES = ("oe", "mf", "mf-log", "mag1c")
 COLUMNS = (
     *("scene", "method", "seed", "plumes_found", "control_plumes", "ime_over_truth_in_mask"),
     *("ime_over_total_mass", "mask_f1", "pixels_per_second", "seconds", "peak_rss_mb"),
@@ -52,7 +52,7 @@ def main() -> None:
                 _run("simulate", "-o", scene, "--layout", "prisma-l1", "--size", size, "--seed", seed, *plume)
                 records.append({"scene": kind, "seed": seed, **_measure(scene, "p3vae")})
                 _write(options.output, options, records)
-        for method in RIVALS:
+        for method in BASELINES:
             records.append({"scene": "two plumes", "seed": options.seeds[0], **_measure(first, method)})
             _write(options.output, options, records)
 

@@ -137,7 +137,7 @@ def _works(t: Table, request: Request) -> list[RunSpec]:
 
 
 def _run(specs: list[RunSpec], request: Request, failures: list[Failure]) -> None:
-    """Run and keep; runs that fail are listed and do not stop the others."""
+    """Run and save; runs that fail are listed and do not stop the others."""
     with StepProgress("Runs", show=request.show_progress) as progress:
         for done, (spec, outcome) in enumerate(_outcomes(specs, request.jobs), start=1):
             if isinstance(outcome, Exception):

@@ -42,7 +42,7 @@ def trained(scene, folder, *options):
 
 
 @pytest.mark.parametrize("model", ["cnn", "gaussian-vae", "guided-vae", "ss-infogan", "random-forest"])
-def test_rivals_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
+def test_baselines_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
     path = trained(scene, tmp_path, "--model", model, "--epochs", 1)
     done = run("classify", scene, "-m", path, "-o", tmp_path / "maps")
     assert done.exit_code == 0, done.output

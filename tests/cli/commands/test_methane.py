@@ -175,7 +175,7 @@ def test_a_saved_background_gives_the_same_map(folder, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["oe", "mf", "mf-log", "mag1c"])
-def test_every_rival_sees_the_plumes(folder, truth, tmp_path, method):
+def test_every_baseline_sees_the_plumes(folder, truth, tmp_path, method):
     succeed("invert-methane", folder / "two.he5", "-o", tmp_path, "--method", method)
     found = read(tmp_path / "two_methane.tif")
     reported = found != -9999.0
@@ -386,7 +386,7 @@ def test_halving_the_absorption_doubles_what_is_found(folder, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--save-model", "--model"])
-def test_options_of_the_p3vae_are_not_ignored_by_its_rivals(folder, tmp_path, option):
+def test_options_of_the_p3vae_are_not_ignored_by_its_baselines(folder, tmp_path, option):
     said = fail(2, folder / "two.he5", "-o", tmp_path, "--method", "mf", option, Path(tmp_path / "x.p3vae"))
     assert option in said
 

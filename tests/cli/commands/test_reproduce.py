@@ -242,7 +242,7 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(study, "perform", lambda spec: RunResult({"random-high-x10.mae": 1234.0}))
-    monkeypatch.setattr(study, "keep", full)
+    monkeypatch.setattr(study, "save", full)
     done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
     assert done.exit_code == 1
     assert done.stderr.startswith(f"Error: {tmp_path / 'runs'}: the disk is full")

@@ -17,7 +17,7 @@ TABLE = Table(
     "Small [m]",
     (Column("error", "error", ".1f"), Column("gain", "gain"), Column("nothing", "nothing")),
     (
-        Row("rival", "pendulum", "rival", "", (3.0, None)),
+        Row("other", "pendulum", "other", "", (3.0, None)),
         Row("never run", "pendulum", "never", "", (9.0,)),
         Row("ours", "pendulum", "ours"),
     ),
@@ -26,7 +26,7 @@ TABLE = Table(
     judged="error",
 )
 RECORDS = {
-    ("pendulum", "rival"): [
+    ("pendulum", "other"): [
         {"seed": 0, "scores": {"error": 4.0, "gain": float("nan")}},
         {"seed": 1, "scores": {"error": 6.0, "gain": 0.25}},
     ],
@@ -41,7 +41,7 @@ def test_numbers_stand_where_they_belong() -> None:
     assert lines == [
         ["model", "", "error", "gain", "p"],
         ["---"] * 5,
-        ["rival", "published", "3.0", "", ""],
+        ["other", "published", "3.0", "", ""],
         ["", "here", "5.0 ± 1.4", "0.25", f"{p:.3f}"],
         ["", "difference", "+2.0", "", ""],
         ["ours", "here", "1.5 ± 0.7", "", ""],
@@ -64,9 +64,9 @@ def test_a_narrow_screen_shows_every_number_in_pieces(
 
 def test_json_keeps_every_seed() -> None:
     reported = json.loads(report.as_json(report.fill(TABLE, RECORDS, ()), "command"))
-    rival, ours = reported["rows"]
-    assert rival["columns"][0]["values"] == {"0": 4.0, "1": 6.0}
-    assert rival["columns"][0]["published"] == 3.0
+    other, ours = reported["rows"]
+    assert other["columns"][0]["values"] == {"0": 4.0, "1": 6.0}
+    assert other["columns"][0]["published"] == 3.0
     assert ours["columns"][0]["mean"] == pytest.approx(1.5)
     assert ours["p_value"] is None
 

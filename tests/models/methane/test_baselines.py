@@ -1,4 +1,4 @@
-"""Rivals of p3VAE for methane, on backgrounds with known statistics."""
+"""Baselines of p3VAE for methane, on backgrounds with known statistics."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from p3vae.models.landcover.network import Batch
+from p3vae.models.landcover.network import SpectraBatch
 from p3vae.models.nn.trainer import BrokenRunError, Optimisation, moved, train
 
 
 def test_batches_follow_the_model_to_its_device():
     """The device `meta` holds no values, but says where a tensor would be."""
-    there = moved(Batch(torch.ones(2, 3), torch.zeros(2), torch.ones(1, 3), 7), "meta")
-    assert isinstance(there, Batch)
+    there = moved(SpectraBatch(torch.ones(2, 3), torch.zeros(2), torch.ones(1, 3), 7), "meta")
+    assert isinstance(there, SpectraBatch)
     assert {part.device.type for part in there[:3]} == {"meta"}
     assert there.step == 7
     pair = moved((torch.ones(2), 3), "meta")
