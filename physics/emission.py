@@ -36,10 +36,18 @@ DEFAULT_EFFECTIVE_WIND = EFFECTIVE_WIND["PRISMA"]
 
 @dataclass(frozen=True)
 class EmissionRate:
-    """Q with its one-sigma uncertainty [kg h-1]."""
+    """Q and the one-sigma errors it is made of [kg h-1]."""
 
     kg_per_hour: float
-    std_kg_per_hour: float
+    from_mass_kg_per_hour: float
+    """By the error of IME."""
+    from_wind_kg_per_hour: float
+    """By the error of the wind."""
+
+    @property
+    def std_kg_per_hour(self) -> float:
+        """Both errors together [kg h-1]."""
+        return float(np.hypot(self.from_mass_kg_per_hour, self.from_wind_kg_per_hour))
 
 
 def ppm_m_to_kg_m2(ppm_m: npt.NDArray[np.floating[Any]] | float) -> npt.NDArray[np.float64]:
@@ -74,4 +82,4 @@ def emission_rate(
     from_mass = effective_wind(wind_m_s) * ime_std_kg
     from_wind = effective_wind.a * wind_std * ime_kg
     rate = per_metre * effective_wind(wind_m_s) * ime_kg
-    return EmissionRate(float(rate), float(per_metre * np.hypot(from_mass, from_wind)))
+    return EmissionRate(float(rate), float(per_metre * from_mass), float(per_metre * from_wind))

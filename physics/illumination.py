@@ -15,6 +15,8 @@ Spectrum = npt.NDArray[np.float64]
 
 STANDARD_PRESSURE_PA = 101325.0
 NM_PER_UM = 1000.0
+AEROSOL_OPTICAL_DEPTH = 0.35
+"""Assumed at 500 nm [1] where nothing is known of the air."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ def clear_sky_irradiance(
     bands: Bands,
     sun_zenith_deg: float,
     *,
-    aerosol_optical_depth: float = 0.35,
+    aerosol_optical_depth: float = AEROSOL_OPTICAL_DEPTH,
     water_vapour_cm: float = 1.0,
     ground_albedo: float = 0.3,
     ozone_cm: float = 0.3,

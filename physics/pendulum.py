@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torchdiffeq import odeint
 
 TIME_STEP_S = 0.05
 """Time between two observed angles [s]."""
@@ -73,6 +72,7 @@ def swing(
     Euler and RK4 take one step per interval of `time`; `dopri5` adapts its steps to `tolerance`.
     Differentiable with respect to `start` and everything `acceleration` depends on.
     """
+    from torchdiffeq import odeint  # of the extra `reproduce`
 
     def derivative(now: Tensor, state: Tensor) -> Tensor:
         return torch.stack((state[1], acceleration(now, state[0], state[1])))

@@ -32,8 +32,8 @@ class Quality(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """For a legend. Skylight alone leaves the short-wave infrared as dark as water does."""
-        names = {3: "water or deep shadow", 5: "saturated in some bands"}
+        """For a legend. Deep shadow and fresh snow are as dark as water in the short-wave infrared."""
+        names = {3: "water, deep shadow or snow", 5: "saturated in some bands"}
         return names.get(self.value, self.name.lower())
 
 
