@@ -36,8 +36,6 @@ class Background:
     mean: Tensor
     covariance: Tensor
     continuum_size: int
-    plume_free: Background | None = None
-    """The continuum code of the same components as plume-free pixels alone show it; None: as all show it."""
 
     @property
     def components(self) -> int:
@@ -48,12 +46,6 @@ class Background:
 def joint(spectra: PixelFeatures) -> Tensor:
     """[continuum code, absorbing bands], (pixels, D)."""
     return torch.cat([spectra.continuum, spectra.absorbing], 1)
-
-
-def continuum_code(background: Background) -> Background:
-    """The mixture of the continuum code alone."""
-    q = background.continuum_size
-    return Background(background.weight, background.mean[:, :q], background.covariance[:, :q, :q], q)
 
 
 def single_gaussian(spectra: PixelFeatures) -> Background:
@@ -100,10 +92,6 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.count + other.count, self.first + other.first, self.second + other.second)
-
-    def weighted(self, factor: float) -> Moments:
-        """The same pixels, each counting `factor` times."""
-        return Moments(factor * self.count, factor * self.first, factor * self.second)
 
     def background(self, continuum_size: int) -> Background:
         """The mixture that explains these moments best, its covariances shrunk (see `PRIOR_SHARE`)."""

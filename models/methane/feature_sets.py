@@ -2,20 +2,19 @@
 
 Visible bands separate kinds of ground that look alike in the short-wave infrared, but their regression on
 2300 nm does not carry over to ground seen only under plumes. So there are two feature sets. The methane
-posterior is their weighted geometric mean; the second weighs less the larger its density ratio. Their errors
-partly cancel.
+posterior is their geometric mean: their errors partly cancel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from p3vae.models.methane.background import Background, continuum_clusters, continuum_code, single_gaussian
+from p3vae.models.methane.background import Background, continuum_clusters, single_gaussian
 from p3vae.models.methane.features import Features
 from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.posterior import ConcentrationGrid, GridPosterior, choose_brightness_bins
@@ -23,9 +22,6 @@ from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 
 COLUMN_GROUPS = 8
 """Detector columns are treated in this many groups of neighbours: a smile changes slowly across them."""
-OVER_RELAXATION = 0.8
-FIRST_ROUND_WEIGHT = 0.05
-"""At first the background under plumes is only known through the pooled Gaussian: it should not dominate."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +74,13 @@ class FeatureSet:
         )
         return cls(features.to(torch.float32), background, brightness_bins, posteriors)
 
-    def log_evidence(self, radiance: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    def log_evidence(self, radiance: Tensor, group: int) -> Tensor:
         """`GridPosterior.log_evidence` of radiance (pixels, bands)."""
         return self.posteriors[group].log_evidence(self.features(radiance))
 
     def tensors(self) -> dict[str, Tensor]:
         """All but the posteriors, which belong to a scene's optics."""
         features, background = self.features, self.background
-        known = background.plume_free or continuum_code(background)
         return {
             "absorbing_bands": features.absorbing_bands,
             "clear_bands": features.continuum_bands,
@@ -99,10 +94,6 @@ class FeatureSet:
             "mean": background.mean,
             "covariance": background.covariance,
             "levels": self.brightness_bins,
-            # a copy: without plumes it is `weight` itself, and tensors of a file share no memory
-            "free_weight": known.weight.clone(),
-            "free_mean": known.mean,
-            "free_covariance": known.covariance,
         }
 
     @classmethod
@@ -120,8 +111,7 @@ class FeatureSet:
             SensorNoise(t["noise_read"], t["noise_shot"]),
         )
         continuum_size = int(features.basis.shape[1])
-        known = Background(t["free_weight"], t["free_mean"], t["free_covariance"], continuum_size)
-        background = Background(t["weight"], t["mean"], t["covariance"], continuum_size, known)
+        background = Background(t["weight"], t["mean"], t["covariance"], continuum_size)
         return cls.under(optics, features, background, t["levels"], grid, model_error)
 
 
@@ -169,24 +159,12 @@ def learn(
         moments = GridPosterior(background, features, torch.ones_like(light[:1]), few).expectation(
             spectra, generator, share[: len(spectra)] if first else None
         )
-        known = None
-        if under_plume is not None:
-            known = continuum_code(moments.background(background.continuum_size))
+        if under_plume is not None and not first:
             posterior = GridPosterior(background, features, light, few, model_error=settings.model_error)
-            hidden = posterior.expectation(under_plume, generator, share[len(spectra) :] if first else None)
-            moments = moments + hidden.weighted(FIRST_ROUND_WEIGHT if first else settings.unlabelled_weight)
-        background = replace(
-            _ahead(background, moments.background(background.continuum_size)), plume_free=known
-        )
+            moments = moments + posterior.expectation(under_plume, generator)
+        background = moments.background(background.continuum_size)
         progress(round_ + 1, settings.rounds + 1)
     return background, bins
-
-
-def _ahead(before: Background, after: Background) -> Background:
-    """Means a longer step on: under plumes, expectation-maximisation moves them slowly but steadily."""
-    if before.components != after.components:
-        return after
-    return replace(after, mean=after.mean + OVER_RELAXATION * (after.mean - before.mean))
 
 
 def _column_mean(optics: PlumeOptics) -> PlumeOptics:

@@ -1,18 +1,24 @@
-"""The matched filter family: classic, on log radiance, and iterated with albedo and sparsity.
+"""The matched filter family: classic, on log radiance, and iterated with albedo and sparsity (mag1c).
 
 Per detector column (or group of columns): mu, C mean and covariance of the background, t the change of
 radiance per ppm m:   alpha = (x - mu)' C^-1 t / (t' C^-1 t).
+
+mag1c (Foote et al. 2020, 10.1109/TGRS.2020.2976888): with r = x'mu / mu'mu from the first mu,
+
+    alpha <- max(0, [(x - mu)' C^-1 t - 1 / (r alpha)] / (r t' C^-1 t))
+
+30 times, mu and C each time those of x - r alpha t. The statistics of all rounds are kept for other pixels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from p3vae.models.methane.covariance import shrunk_covariance
+from p3vae.models.methane.covariance import MIN_SHRINKAGE, shrunk_covariance
 from p3vae.models.methane.types import MethaneEstimate, PlumeOptics
 
 Variant = Literal["classic", "log", "mag1c"]
@@ -20,8 +26,14 @@ Variant = Literal["classic", "log", "mag1c"]
 WINDOW_NM = (1590.0, 2500.0)
 """Bands a filter looks at [nm]: those where methane absorbs, and their neighbours."""
 ITERATIONS = 30
-SPARSITY_FLOOR_PPM_M = 1.0
-"""Keeps the reweighted penalty 1 / alpha finite [ppm m]."""
+MAG1C_NM = (2122.0, 2488.0)
+"""Bands of mag1c [nm]."""
+MAG1C_PPM_M = (0.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0)
+"""Enhancements [ppm m] over which the slope of ln L is fitted, so that it is that of a usual plume."""
+MAG1C_SCALE_PPM_M = 1e5
+"""Its unit [ppm m], in which the two constants that follow are."""
+MAG1C_FLOOR, MAG1C_LEAST_POWER = 1e-9, 1.0
+"""What keeps 1 / alpha finite, and the least t' C^-1 t."""
 DARKEST_SHARE = 1e-3
 """Of the mean radiance: darker pixels are raised to it before their logarithm is taken."""
 MIN_PIXELS_PER_BAND = 2.0
@@ -41,6 +53,8 @@ class _Statistics:
     """t' C^-1 t."""
     clutter: Tensor
     """Scatter of the filter's output over the background [ppm m]."""
+    rounds: tuple[_Statistics, ...] = ()
+    """mag1c: the statistics of every round after this first one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +82,13 @@ class MatchedFilter:
         detector_column: Tensor | None = None,
     ) -> MatchedFilter:
         """From background radiance (pixels, bands); `mag1c` also takes pixels with rare plumes."""
-        inside = (optics.wavelength_nm >= WINDOW_NM[0]) & (optics.wavelength_nm <= WINDOW_NM[1])
+        low, high = MAG1C_NM if variant == "mag1c" else WINDOW_NM
+        inside = (optics.wavelength_nm >= low) & (optics.wavelength_nm <= high)
         stuck = radiance.amax(0) == radiance.amin(0)
         bands = torch.where(inside & ~stuck)[0]
         if not optics.absorbing[bands].any():
-            raise ValueError("a matched filter needs bands between 1590 and 2500 nm")
-        slope = -optics.slope[bands]
+            raise ValueError(f"a matched filter needs bands between {low:g} and {high:g} nm")
+        slope = _usual_slope(optics)[bands] if variant == "mag1c" else -optics.slope[bands]
         floor = DARKEST_SHARE * radiance[:, bands].double().abs().mean(0)
         spectra = _domain(radiance[:, bands].double(), variant, floor)
         if detector_column is None:
@@ -111,7 +126,9 @@ class MatchedFilter:
         if self.variant == "classic":
             return MethaneEstimate(response / s.power, clutter.expand(len(spectra)), sensitivity)
         albedo = _albedo(spectra, s.mean)
-        alpha = _sparse_enhancement(response, albedo, s.power, ITERATIONS)
+        alpha = (response / (albedo * s.power)).clamp(min=0.0)
+        for current in s.rounds:
+            alpha = _penalised((spectra - current.mean) @ current.filter, albedo, current.power, alpha)
         return MethaneEstimate(alpha, clutter / albedo, sensitivity / albedo)
 
 
@@ -119,15 +136,23 @@ def _domain(radiance: Tensor, variant: Variant, floor: Tensor) -> Tensor:
     return torch.log(torch.maximum(radiance, floor)) if variant == "log" else radiance
 
 
+def _usual_slope(optics: PlumeOptics) -> Tensor:
+    """Slope of ln L per ppm m, (bands,), by a straight line through the transmittance of usual plumes."""
+    ppm_m = torch.tensor(MAG1C_PPM_M, dtype=torch.float64)
+    columns = optics.detector_columns
+    mean = optics if columns is None else optics.of_columns(0, columns)
+    centred = ppm_m - ppm_m.mean()
+    return centred @ torch.log(mean.transmittance(ppm_m)) / (centred @ centred)
+
+
 def _statistics(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics:
-    first = _background(spectra, slope, variant)
-    return _without_plumes(spectra, slope, first) if variant == "mag1c" else first
-
-
-def _background(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics:
     mean = spectra.mean(0)
-    _, shrinkage = shrunk_covariance(spectra - mean)
-    return _matched(spectra, slope if variant == "log" else slope * mean, shrinkage)
+    target = slope if variant == "log" else slope * mean
+    if variant != "mag1c":
+        return _matched(spectra, target, shrunk_covariance(spectra - mean)[1])
+    # as published without shrinkage, which only keeps a covariance of too few pixels from failing
+    shrinkage = 0.0 if len(spectra) > 2 * spectra.shape[1] else MIN_SHRINKAGE
+    return _without_plumes(spectra, slope, _matched(spectra, target, shrinkage), shrinkage)
 
 
 def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
@@ -140,17 +165,17 @@ def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
     return _Statistics(mean, target, matched, power, (matched @ sample @ matched).sqrt() / power)
 
 
-def _without_plumes(spectra: Tensor, slope: Tensor, start: _Statistics) -> _Statistics:
-    """Alternate enhancements and statistics of what is left without them (Foote et al. 2020)."""
-    current, alpha = start, torch.zeros(len(spectra), dtype=torch.float64)
-    _, shrinkage = shrunk_covariance(spectra - start.mean)
+def _without_plumes(spectra: Tensor, slope: Tensor, start: _Statistics, shrinkage: float) -> _Statistics:
+    """Alternate enhancements and statistics of what is left without them."""
+    albedo = _albedo(spectra, start.mean)
+    alpha = ((spectra - start.mean) @ start.filter / (albedo * start.power)).clamp(min=0.0)
+    current, rounds = start, []
     for _ in range(ITERATIONS):
-        albedo = _albedo(spectra, current.mean)
-        response = (spectra - current.mean) @ current.filter
-        alpha = _penalised(response, albedo, current.power, alpha)
         clean = spectra - (albedo * alpha)[:, None] * current.target
         current = _matched(clean, slope * clean.mean(0), shrinkage)
-    return current
+        alpha = _penalised((spectra - current.mean) @ current.filter, albedo, current.power, alpha)
+        rounds.append(current)
+    return replace(start, clutter=current.clutter, rounds=tuple(rounds))
 
 
 def _albedo(spectra: Tensor, mean: Tensor) -> Tensor:
@@ -160,15 +185,9 @@ def _albedo(spectra: Tensor, mean: Tensor) -> Tensor:
 
 def _penalised(response: Tensor, albedo: Tensor, power: Tensor, before: Tensor) -> Tensor:
     """One step of reweighted-L1, non-negative estimation."""
-    penalty = 1.0 / (before + SPARSITY_FLOOR_PPM_M)
-    return ((response - penalty) / (albedo * power)).clamp(min=0.0)
-
-
-def _sparse_enhancement(response: Tensor, albedo: Tensor, power: Tensor, iterations: int) -> Tensor:
-    alpha = (response / (albedo * power)).clamp(min=0.0)
-    for _ in range(iterations):
-        alpha = _penalised(response, albedo, power, alpha)
-    return alpha
+    penalty = 1.0 / (albedo * (before + MAG1C_FLOOR * MAG1C_SCALE_PPM_M))
+    least = MAG1C_LEAST_POWER / MAG1C_SCALE_PPM_M**2
+    return ((response - penalty) / (albedo * power.clamp(min=least))).clamp(min=0.0)
 
 
 def _column_groups(detector_column: Tensor, columns: int, needed: float) -> Tensor:

@@ -17,19 +17,15 @@ from torch import Tensor
 from p3vae.models.checkpoint import ModelFile
 from p3vae.models.methane.feature_sets import FeatureSet, choose_features, learn
 from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.posterior import ConcentrationGrid, spread_on_nodes, summarise
+from p3vae.models.methane.posterior import ConcentrationGrid, summarise
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 
 KIND = "methane"
 INVERT_CHUNK = 32768
 SAME_BAND_NM = 1.0
 """Centres that differ by less [nm] are of the same band."""
-BASE_TEMPERATURE, NOVELTY_TEMPERATURE = 1.1, 2.5
-"""Temperature of the posterior on ground known from plume-free pixels, and what is added where the density
-ratio is high: ground mostly seen under plumes has a background less certain than its covariances say. Less is
-added the more the prior, which is certain, decides."""
-HALF_WEIGHT_LOG_RATIO = 10.0
-"""Log density ratio at which a feature set besides the first has half its weight."""
+TEMPERATURE = 1.5
+"""Of the posterior: bands err together, and a background is never as certain as its covariances say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +57,7 @@ class MethaneP3VAE:
         _require_pixels(plume_free, optics)
         generator = torch.Generator().manual_seed(chosen.seed)
         free = _draw(plume_free, chosen.max_pixels, generator).double()
-        scene = None if unlabelled is None else _draw(unlabelled, chosen.max_pixels, generator).double()
+        scene = None if unlabelled is None else _draw(unlabelled, chosen.max_under_plume, generator).double()
         grid = _grid(chosen)
         feature_sets: list[FeatureSet] = []
         offered = choose_features(free, noise or SensorNoise.estimate(free), optics)
@@ -96,16 +92,8 @@ class MethaneP3VAE:
         return MethaneEstimate(*out)
 
     def _invert_group(self, radiance: Tensor, group: int) -> MethaneEstimate:
-        found = [feature_set.log_evidence(radiance.float(), group) for feature_set in self.feature_sets]
-        evidence, log_density_ratio = found[0]
-        total = torch.ones(len(radiance), 1)
-        for also, its_log_ratio in found[1:]:
-            weight = 1.0 / (1.0 + its_log_ratio[:, None].clamp(min=0.0) / HALF_WEIGHT_LOG_RATIO)
-            evidence, total = evidence + weight * also, total + weight
-        evidence = evidence / total
-        rough = self._sensitivity(spread_on_nodes(evidence, self.grid))
-        temperature = BASE_TEMPERATURE + NOVELTY_TEMPERATURE * log_density_ratio.clamp(0.0, 1.0) * rough**3
-        mean, std = summarise(evidence / temperature[:, None], self.grid)
+        evidence = torch.stack([each.log_evidence(radiance.float(), group) for each in self.feature_sets])
+        mean, std = summarise(evidence.mean(0) / TEMPERATURE, self.grid)
         return MethaneEstimate(mean, std, self._sensitivity(std))
 
     def _sensitivity(self, std: Tensor) -> Tensor:

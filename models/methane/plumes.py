@@ -1,4 +1,10 @@
-"""From an enhancement map to plumes: the mask, the list with mass and flux."""
+"""Plumes in an enhancement map: clusters of pixels that together stand out from the scene's own noise.
+
+The precision-weighted mean around each pixel, a matched spatial filter, over its own robust scatter in the
+scene, is compared with a threshold. Connected pixels above it form clusters, and a cluster is as strong as
+the root of its summed excess (cluster mass; Bullmore et al. 1999, 10.1109/42.750253). The sign-flipped map
+holds no plume: its clusters tell how many false ones of any strength to expect.
+"""
 
 from __future__ import annotations
 
@@ -9,75 +15,69 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from p3vae.models.methane.plume_prior import TAILS, error_correlation, neighbourhood_mean
 from p3vae.models.methane.screening import MAD_TO_STD
-from p3vae.physics.emission import (
-    DEFAULT_EFFECTIVE_WIND,
-    EffectiveWind,
-    EmissionRate,
-    emission_rate,
-    integrated_mass_enhancement,
-)
 
 FloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]
+Labels = npt.NDArray[np.int32]
+Float64 = npt.NDArray[np.float64]
 
-REACH_PIXELS = 1.5
-"""Standard deviation of the weights around a pixel [pixels]."""
-FEWEST_WINDOWS = 30
-"""Windows without which their scatter would be a guess."""
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
+UPPER_CLUSTERS = (0.5, 0.9)
+"""Quantiles of cluster strength between which the tail of false clusters is measured."""
+TAIL_MARGIN = 1.25
+"""Ground errs upwards further than downwards (carbonates, roofs): the measured tail is made longer by it."""
+SHORTEST_TAIL = 1.0
+"""Of the strength of clusters of Gaussian noise; measured on few clusters it could be anything."""
 
 
 @dataclass(frozen=True)
 class PlumeRule:
     """What counts as a plume."""
 
-    threshold_sigma: float = 3.0
-    """Enhancement over its std, after a 3 x 3 median, over its own robust scatter in the scene."""
+    threshold_sigma: float = 2.0
+    """Mean around a pixel over its scatter in the scene, above which the pixel belongs to a cluster."""
+    core_sigma: float = 3.0
+    """3 x 3 median of enhancement over std, over its scatter, above which a pixel is surely in the plume."""
     min_pixels: int = 9
-    """Smaller groups of 8-connected pixels are noise."""
-    min_peak_sigma: float = 5.0
-    """A plume holds at least one pixel around which the mean is this far above its scatter."""
-    rim_sigma: float = 3.0
-    """Neighbourhoods this far above their scatter belong to the plume that they touch."""
+    """Smaller clusters are noise."""
+    max_false_plumes: float = 0.05
+    """Expected false clusters per scene of the same strength, up to which a cluster is a plume."""
 
 
-@dataclass(frozen=True)
-class Plume:
-    """One connected plume."""
+@dataclass(frozen=True, eq=False)
+class FoundPlumes:
+    """Plumes of one map."""
 
-    label: int
-    """Its number in the label image, from 1."""
-    pixels: int
-    peak_ppm_m: float
-    mean_ppm_m: float
-    area_m2: float | None
-    """This and what follows from it: None where the size of a pixel is unknown."""
-    ime_kg: float | None
-    ime_std_kg: float | None
-    emission: EmissionRate | None
-    """Q, when the wind is known too."""
+    labels: Labels
+    """(rows, cols): 0 no plume, 1... plumes by descending strength."""
+    false_plumes: Float64
+    """Expected number of false plumes as strong as each, (plumes,)."""
+
+    @property
+    def count(self) -> int:
+        """Number of plumes."""
+        return len(self.false_plumes)
 
 
-def label_plumes(
+def find_plumes(
     ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rule: PlumeRule | None = None
-) -> npt.NDArray[np.int32]:
-    """Label image (rows, cols): 0 no plume, 1... plumes by descending significance of their peak."""
+) -> FoundPlumes:
+    """Plumes of an enhancement map (rows, cols) with its std [ppm m]."""
     chosen = rule or PlumeRule()
-    single = _in_scatter(_median_of_neighbours(ppm_m / np.where(valid, std, 1.0), valid), valid)
-    labels, count = ndimage.label(single > chosen.threshold_sigma, structure=EIGHT_NEIGHBOURS)
-    if count == 0:
-        return np.zeros(ppm_m.shape, dtype=np.int32)
-    numbers = np.arange(1, count + 1)
-    together = _in_scatter(_neighbourhood_certainty(ppm_m, std, valid), valid)
-    peaks = np.atleast_1d(ndimage.maximum(together, labels, numbers))
-    sizes = np.bincount(labels.ravel(), minlength=count + 1)[1:]
-    kept = numbers[(sizes >= chosen.min_pixels) & (peaks >= chosen.min_peak_sigma)]
-    ranked = kept[np.argsort(-peaks[kept - 1])]
-    lookup = np.zeros(count + 1, dtype=np.int32)
-    lookup[ranked] = np.arange(1, len(ranked) + 1)
-    core: npt.NDArray[np.int32] = lookup[labels]
-    return _with_rim(core, ppm_m, std, valid, chosen.rim_sigma)
+    significance = _significance(ppm_m, std, valid)
+    clusters, strength, sizes = _clusters(significance, chosen.threshold_sigma)
+    if len(strength) == 0:
+        return FoundPlumes(np.zeros(ppm_m.shape, np.int32), np.empty(0))
+    _, flipped, _ = _clusters(np.where(valid, -significance, -np.inf), chosen.threshold_sigma)
+    expected = _expected_false(strength, flipped if len(flipped) else strength)
+    kept = np.flatnonzero((sizes >= chosen.min_pixels) & (expected <= chosen.max_false_plumes))
+    ranked = kept[np.argsort(-strength[kept])]
+    lookup = np.zeros(len(strength) + 1, np.int32)
+    lookup[ranked + 1] = np.arange(1, len(ranked) + 1)
+    labels = _without_halo(lookup[clusters], ppm_m, std, valid, chosen)
+    return FoundPlumes(labels, expected[ranked])
 
 
 def count_false_alarms(
@@ -89,124 +89,70 @@ def count_false_alarms(
     """
     if not (ppm_m[valid] < 0).any():
         return None
-    return int(label_plumes(-ppm_m, std, valid, rule).max(initial=0))
+    return find_plumes(-ppm_m, std, valid, rule).count
 
 
-def list_plumes(
-    ppm_m: FloatArray,
-    std: FloatArray,
-    valid: BoolArray,
-    labels: npt.NDArray[np.int32],
-    pixel_area_m2: float | None,
-    *,
-    wind_m_s: float | None = None,
-    wind_std_m_s: float | None = None,
-    effective_wind: EffectiveWind = DEFAULT_EFFECTIVE_WIND,
-) -> list[Plume]:
-    """Peak, mean, area, mass and, with a 10 m wind [m s-1], the emission rate of every labelled plume.
-
-    Errors of neighbours are not independent: they share their ground. By how much that widens the error of
-    a sum is seen on the plume-free ground around.
-    """
-    plumes = []
-    ground = valid & (labels == 0)
-    for label in range(1, int(labels.max(initial=0)) + 1):
-        inside = labels == label
-        values, pixels = ppm_m[inside], int(inside.sum())
-        seen = label, pixels, float(values.max()), float(values.mean())
-        if pixel_area_m2 is None:
-            plumes.append(Plume(*seen, None, None, None, None))
-            continue
-        area = pixels * pixel_area_m2
-        mass = integrated_mass_enhancement(values, pixel_area_m2)
-        alone = np.sqrt((std[inside] ** 2).sum(keepdims=True))
-        shared = _excess_scatter(ppm_m, std, ground, pixels)
-        spread = shared * integrated_mass_enhancement(alone, pixel_area_m2)
-        rate = None
-        if wind_m_s is not None:
-            rate = emission_rate(
-                mass,
-                area,
-                wind_m_s,
-                ime_std_kg=spread,
-                wind_std_m_s=wind_std_m_s,
-                effective_wind=effective_wind,
-            )
-        plumes.append(Plume(*seen, area, mass, spread, rate))
-    return plumes
+def _significance(ppm_m: FloatArray, std: FloatArray, valid: BoolArray) -> Float64:
+    """Mean around each pixel over its std, in units of its scatter in the scene; -inf where invalid."""
+    row, col = np.nonzero(valid)
+    shared = error_correlation(ppm_m[valid] / std[valid], row, col) if len(row) else 0.0
+    around, error = neighbourhood_mean(ppm_m, std, valid, shared)
+    return _in_scatter(around / error, valid)
 
 
-def _excess_scatter(ppm_m: FloatArray, std: FloatArray, ground: BoolArray, pixels: int) -> float:
-    """How many times more sums over square windows scatter than independent errors would, at least 1.
+def _in_scatter(values: FloatArray, valid: BoolArray) -> Float64:
+    """Values over their median in units of their scatter below it, where no plume is; -inf where invalid.
 
-    The windows are of as many pixels as asked, or of fewer where the ground has no room for enough of them.
-    """
-    side = int(np.sqrt(min(pixels, ground.sum() / FEWEST_WINDOWS)))
-    if side < 2:
-        return 1.0
-    rows, cols = (length // side for length in ground.shape)
-
-    def sums(values: FloatArray | BoolArray) -> npt.NDArray[np.float64]:
-        cut = values[: rows * side, : cols * side].astype(np.float64)
-        return np.asarray(cut.reshape(rows, side, cols, side).sum((1, 3)).ravel())
-
-    full = sums(ground) > 0.5 * side**2
-    if not full.any():
-        return 1.0
-    total = sums(np.where(ground, ppm_m - np.median(ppm_m[ground]), 0.0))[full]
-    alone = np.sqrt(sums(np.where(ground, std, 0.0) ** 2)[full])
-    return max(1.0, float(MAD_TO_STD * np.median(np.abs(total / alone))))
-
-
-def _in_scatter(values: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
-    """Values over the scene's median in units of their robust standard deviation; -inf where invalid.
-
-    The scatter of a sparse map, which is mostly exact zeros, is that of its other values.
+    The scatter of a map without lower values (a sparse filter's) is that of the values above the median.
     """
     out = np.full(values.shape, -np.inf)
-    if valid.any():
-        excess = values[valid] - np.median(values[valid])
-        deviation = np.abs(excess)
-        informative = deviation if np.median(deviation) > 0 else deviation[deviation > 0]
-        out[valid] = excess / (MAD_TO_STD * np.median(informative)) if len(informative) else 0.0
+    if not valid.any():
+        return out
+    excess = values[valid] - np.median(values[valid])
+    scatter = max(float(-np.quantile(excess, share)) / sigmas for share, sigmas in TAILS)
+    if scatter <= 0.0:
+        above = excess[excess > 0]
+        scatter = MAD_TO_STD * float(np.median(above)) if len(above) else 1.0
+    out[valid] = excess / scatter
     return out
 
 
-def _median_of_neighbours(values: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
+def _clusters(significance: Float64, threshold: float) -> tuple[Labels, Float64, npt.NDArray[np.int64]]:
+    """Clusters above a threshold: label image, strength and pixels of each."""
+    labels, count = ndimage.label(significance > threshold, structure=EIGHT_NEIGHBOURS)
+    excess = np.where(labels > 0, significance - threshold, 0.0)
+    mass = np.bincount(labels.ravel(), excess.ravel(), minlength=count + 1)[1:]
+    return labels, np.sqrt(mass), np.bincount(labels.ravel(), minlength=count + 1)[1:]
+
+
+def _expected_false(strength: Float64, null: Float64) -> Float64:
+    """Number of false clusters of at least some strength: an exponential tail fitted to `null`."""
+    middle, high = np.quantile(null, UPPER_CLUSTERS)
+    decay = (high - middle) / np.log((1.0 - UPPER_CLUSTERS[0]) / (1.0 - UPPER_CLUSTERS[1]))
+    length = TAIL_MARGIN * max(decay, SHORTEST_TAIL)
+    return np.asarray((1.0 - UPPER_CLUSTERS[0]) * len(null) * np.exp((middle - strength) / length))
+
+
+def _without_halo(
+    labels: Labels, ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rule: PlumeRule
+) -> Labels:
+    """Plumes without the pixels that only the mean around them had brought in.
+
+    What stays: pixels sure by themselves, and faint gas, which is judged without the sure pixels.
+    """
+    if not labels.any():
+        return labels
+    single = _in_scatter(_median_of_neighbours(ppm_m / np.where(valid, std, 1.0), valid), valid)
+    core = (labels > 0) & (single > rule.core_sigma)
+    outside = valid & ~core
+    faint = _significance(ppm_m, std, outside) > rule.threshold_sigma
+    kept: Labels = np.where(core | faint, labels, 0).astype(np.int32)
+    gone = np.setdiff1d(np.unique(labels), np.unique(kept))
+    return np.where(np.isin(labels, gone), labels, kept).astype(np.int32)
+
+
+def _median_of_neighbours(values: FloatArray, valid: BoolArray) -> Float64:
     """3 x 3 median, which keeps the edges of a plume; invalid pixels count as the scene's median."""
-    filled = np.where(valid, values, np.median(values[valid]) if valid.any() else 0.0)
-    smooth: npt.NDArray[np.float64] = ndimage.median_filter(filled.astype(np.float64), size=3)
+    filled = np.where(valid, values, np.median(values[valid]))
+    smooth: Float64 = ndimage.median_filter(filled.astype(np.float64), size=3)
     return smooth
-
-
-def _neighbourhood_certainty(ppm_m: FloatArray, std: FloatArray, valid: BoolArray) -> npt.NDArray[np.float64]:
-    """Precision-weighted mean around each pixel over its standard deviation, up to a constant.
-
-    A faint plume is in no single pixel and in all of them together.
-    """
-    precision = valid / np.where(valid, std, 1.0).astype(np.float64) ** 2
-    signal = ndimage.gaussian_filter(precision * np.where(valid, ppm_m, 0.0), REACH_PIXELS)
-    weight = ndimage.gaussian_filter(precision, REACH_PIXELS)
-    certainty: npt.NDArray[np.float64] = signal / np.sqrt(np.where(valid, weight, 1.0))
-    return certainty
-
-
-def _with_rim(
-    core: npt.NDArray[np.int32], ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rim_sigma: float
-) -> npt.NDArray[np.int32]:
-    """Plumes with the faint gas that touches them; those that it connects are one.
-
-    The gas is judged without the plumes' own pixels, which would outshine it.
-    """
-    if not core.any():
-        return core
-    outside = valid & (core == 0)
-    faint = _in_scatter(_neighbourhood_certainty(ppm_m, std, outside), outside) > rim_sigma
-    joined, count = ndimage.label(faint | (core > 0), structure=EIGHT_NEIGHBOURS)
-    first = np.full(count + 1, np.iinfo(np.int32).max)
-    np.minimum.at(first, joined[core > 0], core[core > 0])
-    order = np.argsort(first)[: int((first < np.iinfo(np.int32).max).sum())]
-    lookup = np.zeros(count + 1, dtype=np.int32)
-    lookup[order] = np.arange(1, len(order) + 1)
-    labels: npt.NDArray[np.int32] = lookup[joined]
-    return labels

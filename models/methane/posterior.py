@@ -102,6 +102,7 @@ class GridPosterior:
     ) -> None:
         """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
         self.background, self.transmittance, self.brightness_bins = background, transmittance, brightness_bins
+        self.features, self.model_error = features, model_error
         q = background.continuum_size
         typical = _typical_spectrum(background, features)
         continuum_noise = torch.stack(
@@ -116,21 +117,17 @@ class GridPosterior:
         common = brightness_variance[:, None, None, None] * whole[:, :, None] * whole[:, None, :]
         cov = background.covariance + common
         continuum = cov[:, :, :q, :q] + continuum_noise[:, None]
-        self.continuum_densities = tuple(
-            _continuum_density(mixture, common[:, :, :q, :q] + continuum_noise[:, None])
-            for mixture in (background, background.plume_free or background)
+        self.continuum_density = _continuum_density(
+            background, common[:, :, :q, :q] + continuum_noise[:, None]
         )
         gain = torch.linalg.solve(continuum, cov[:, :, :q, q:])
         rest = cov[:, :, q:, q:] - cov[:, :, q:, :q] @ gain
-        mean = transmittance * mean_absorbing[:, None]
-        depth = -torch.log(transmittance.clamp(min=1e-30))
-        noise = torch.stack([features.absorbing_noise(float(value), mean) for value in brightness_bins])
-        self.noise = noise + (model_error * depth * mean) ** 2
+        noise = self._absorbing_noise()
         self.continuum_noise = continuum_noise
-        self.projection = _signal_directions(background, transmittance, rest, self.noise)
+        self.projection = _signal_directions(background, transmittance, rest, noise)
         seen = transmittance[..., None] * self.projection
         total = torch.einsum("nbr,lkbc,ncs->lknrs", seen, rest, seen)
-        total += torch.einsum("br,lknb,bs->lknrs", self.projection, self.noise, self.projection)
+        total += torch.einsum("br,lknb,bs->lknrs", self.projection, noise, self.projection)
         whitening, logdet = _whitening(total)
         self.half_log_det = logdet.float()
         # ln p is -|[a, c - mu, 1] M|²/2, with one matrix M per bin, component and node
@@ -138,6 +135,13 @@ class GridPosterior:
         from_continuum = -torch.einsum("lkqb,nbr,lknsr->lkqns", predicted, seen, whitening)
         from_absorbing = torch.einsum("lknsr->lkrns", whitening)
         self.misfit_table = torch.cat([from_absorbing, from_continuum], 2).flatten(3).float()
+
+    def _absorbing_noise(self) -> Tensor:
+        """Variance of the absorbing bands (bins, components, nodes, bands): not kept, it is large."""
+        mean = self.transmittance * self.background.mean[:, None, self.background.continuum_size :]
+        depth = -torch.log(self.transmittance.clamp(min=1e-30))
+        noise = [self.features.absorbing_noise(float(value), mean) for value in self.brightness_bins]
+        return torch.stack(noise) + (self.model_error * depth * mean) ** 2
 
     def bin_of(self, brightness: Tensor) -> Tensor:
         """Index of the nearest tabulated brightness, (pixels,)."""
@@ -155,24 +159,16 @@ class GridPosterior:
                 out[part[rows], k] = values
         return out - out.amax((1, 2), keepdim=True)
 
-    def log_evidence(self, spectra: PixelFeatures) -> tuple[Tensor, Tensor]:
-        """Log evidence ln p(x | z), (pixels, nodes), and log density ratio (pixels,); float32.
-
-        The evidence is marginal over components, up to a constant per pixel. The density ratio is p(continuum
-        code) in the whole scene over that of plume-free pixels alone: large on ground seen only under plumes.
-        """
+    def log_evidence(self, spectra: PixelFeatures) -> Tensor:
+        """ln p(x | z), (pixels, nodes), marginal over components, up to a constant per pixel; float32."""
         out = torch.full((len(spectra), len(self.transmittance)), -torch.inf)
-        log_density_ratio = torch.zeros(len(spectra))
         for part, brightness_bin in self._parts(spectra):
             mine = spectra.at(part)
             log_continuum = self._log_continuum(brightness_bin, mine)
             for _, rows, values in self._likely(brightness_bin, mine, log_continuum):
                 pixels = part[rows]
                 out[pixels] = torch.logaddexp(out[pixels], values)
-            if self.background.plume_free is not None:
-                without = self.continuum_densities[1].log_components(brightness_bin, mine.continuum.float())
-                log_density_ratio[part] = log_continuum.logsumexp(0) - without.logsumexp(0)
-        return out - out.amax(1, keepdim=True), log_density_ratio
+        return out - out.amax(1, keepdim=True)
 
     def _parts(self, spectra: PixelFeatures) -> Iterator[tuple[Tensor, int]]:
         """Pixels of one brightness, a few at a time, and its bin."""
@@ -182,7 +178,7 @@ class GridPosterior:
 
     def _log_continuum(self, brightness_bin: int, spectra: PixelFeatures) -> Tensor:
         """ln p(continuum code, k), (components, pixels)."""
-        return self.continuum_densities[0].log_components(brightness_bin, spectra.continuum.float())
+        return self.continuum_density.log_components(brightness_bin, spectra.continuum.float())
 
     def _likely(
         self, brightness_bin: int, spectra: PixelFeatures, log_continuum: Tensor
@@ -191,7 +187,7 @@ class GridPosterior:
         continuum = spectra.continuum.float()
         absorbing = (spectra.absorbing @ self.projection.to(spectra.absorbing.dtype)).float()
         likely = log_continuum > log_continuum.amax(0) - NEGLIGIBLE_LOG_SHARE
-        for k, mean in enumerate(self.continuum_densities[0].mean):
+        for k, mean in enumerate(self.continuum_density.mean):
             rows = torch.where(likely[k])[0]
             if len(rows) == 0:
                 continue
@@ -222,21 +218,21 @@ class GridPosterior:
         key = self.bin_of(spectra.brightness)[:, None] * len(self.transmittance) + node
         x = joint(spectra).double()
         weights = own if share is None else share
-        moments = Moments.zero(weights.shape[1], x.shape[1])
+        moments, noise = Moments.zero(weights.shape[1], x.shape[1]), self._absorbing_noise()
         for target in range(weights.shape[1]):
             k = target if share is None else 0
             used = torch.where(weights[:, target] > 1e-3)[0]
             groups = _groups(key[used, k])
             if not groups:
                 continue
-            gains, lefts, means = self._gains(k, torch.tensor([group for group, _ in groups]))
+            gains, lefts, means = self._gains(k, torch.tensor([group for group, _ in groups]), noise[:, k])
             for i, (_, rows) in enumerate(groups):
                 pixels = used[rows]
                 b = self.background.mean[k] + (x[pixels] - means[i]) @ gains[i]
                 moments.add(target, weights[pixels, target], b, lefts[i])
         return moments
 
-    def _gains(self, k: int, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _gains(self, k: int, keys: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Regression of b on x, what it leaves unexplained, and the mean of x, per (bin, node)."""
         brightness_bin, node = keys // len(self.transmittance), keys % len(self.transmittance)
         q, mu, cov = self.background.continuum_size, self.background.mean[k], self.background.covariance[k]
@@ -244,25 +240,17 @@ class GridPosterior:
         shared = light[:, :, None] * cov
         total = shared * light[:, None, :]
         total[:, :q, :q] += self.continuum_noise[brightness_bin]
-        total.diagonal(dim1=1, dim2=2)[:, q:] += self.noise[brightness_bin, k, node]
+        total.diagonal(dim1=1, dim2=2)[:, q:] += noise[brightness_bin, node]
         gain = torch.linalg.solve(total, shared)
         return gain, cov - shared.transpose(1, 2) @ gain, light * mu
 
 
 def summarise(log_posterior: Tensor, grid: ConcentrationGrid) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [ppm m] of ln p(z | x) given on the nodes, (pixels, nodes)."""
-    return _mean_and_std(log_posterior @ grid.upsample.to(log_posterior.dtype), grid.fine)
-
-
-def spread_on_nodes(log_posterior: Tensor, grid: ConcentrationGrid) -> Tensor:
-    """Standard deviation [ppm m] without interpolation: rough, and enough where it is wide."""
-    return _mean_and_std(log_posterior, grid.nodes)[1]
-
-
-def _mean_and_std(log_posterior: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    middle, half = float(points.mean()), float(points[-1] - points[0]) / 2.0
-    z = ((points - middle) / half).to(log_posterior.dtype)
-    mean, square = (log_posterior.softmax(1) @ torch.stack([z, z**2], 1)).unbind(1)
+    fine = log_posterior @ grid.upsample.to(log_posterior.dtype)
+    middle, half = float(grid.fine.mean()), float(grid.fine[-1] - grid.fine[0]) / 2.0
+    z = ((grid.fine - middle) / half).to(fine.dtype)
+    mean, square = (fine.softmax(1) @ torch.stack([z, z**2], 1)).unbind(1)
     variance = (square - mean**2).clamp(min=torch.finfo(mean.dtype).eps)
     return middle + half * mean, half * variance.sqrt()
 

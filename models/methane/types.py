@@ -22,12 +22,12 @@ class MethaneSettings:
     min_ppm_m: float = 0.0
     """Lower end of the flat prior [ppm m]; below zero, noise over plume-free ground averages out."""
     max_ppm_m: float = 1.2e5
-    unlabelled_weight: float = 0.25
-    """Weight of a pixel under a plume beside one without: it says less about the ground."""
     model_error: float = 0.005
     """Relative error of band optical depths, independent between bands."""
-    max_pixels: int = 4000
-    """Pixels of each kind to learn from, drawn at random."""
+    max_pixels: int = 12_000
+    """Plume-free pixels to learn from, drawn at random."""
+    max_under_plume: int = 4000
+    """Pixels under plumes to learn from: they say less about the ground, and should stay fewer."""
     seed: int = 0
 
 

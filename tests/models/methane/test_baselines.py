@@ -158,3 +158,35 @@ def test_a_pixel_does_not_depend_on_its_company(variant):
     together = fitted.invert(scene).ppm_m
     apart = torch.cat([fitted.invert(part).ppm_m for part in torch.split(scene, 100)])
     np.testing.assert_allclose(apart, together, rtol=1e-9)
+
+
+def published_mag1c(x: np.ndarray, template: np.ndarray, rounds: int) -> np.ndarray:
+    """Algorithm 1 of Foote et al. (2020), with explicit inverses; template per 1e5 ppm m."""
+    mu = x.mean(0)
+    r = x @ mu / (mu @ mu)
+    target = template * mu
+    inverse = np.linalg.inv(np.cov(x.T, bias=True))
+    alpha = np.maximum((x - mu) @ inverse @ target / (r * (target @ inverse @ target)), 0.0)
+    for _ in range(rounds):
+        penalty = 1.0 / (r * (alpha + 1e-9))
+        left = x - np.outer(r * alpha, target)
+        mu = left.mean(0)
+        target = template * mu
+        inverse = np.linalg.inv(np.cov(left.T, bias=True))
+        power = max(target @ inverse @ target, 1.0)
+        alpha = np.maximum(((x - mu) @ inverse @ target - penalty) / (r * power), 0.0)
+    return 1e5 * alpha
+
+
+def test_mag1c_is_the_published_algorithm():
+    plume = torch.zeros(3000, dtype=torch.float64)
+    plume[:200] = torch.linspace(500.0, 8000.0, 200, dtype=torch.float64)
+    scene = ground(3000, 7) * optics().transmittance(plume)
+    found = MatchedFilter.fit(scene, optics(), variant="mag1c")
+    used = np.flatnonzero((BANDS.wavelength_nm >= 2122.0) & (BANDS.wavelength_nm <= 2488.0))
+    np.testing.assert_array_equal(found.bands, used)
+    ppm_m = torch.tensor([0.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0], dtype=torch.float64)
+    log_light = np.log(optics().transmittance(ppm_m).numpy()[:, used])
+    template = 1e5 * np.polyfit(ppm_m.numpy(), log_light, 1)[0]
+    expected = published_mag1c(scene.numpy()[:, used], template, 30)
+    np.testing.assert_allclose(found.invert(scene).ppm_m, expected, rtol=1e-3, atol=1.0)

@@ -1,16 +1,14 @@
-"""p3VAE for methane on synthetic ground, and plumes in maps."""
+"""p3VAE for methane on synthetic ground."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from scipy import ndimage
 
 from p3vae.models.checkpoint import read_model_file, write_model_file
 from p3vae.models.methane.model import MethaneP3VAE, pixels_needed
 from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.plumes import count_false_alarms, label_plumes, list_plumes
 from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
@@ -222,76 +220,6 @@ def test_plume_pixels_do_not_enter_the_background():
     assert keep[150:].double().mean() > 0.97
 
 
-def synthetic_map(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    truth = np.zeros((60, 80))
-    truth[10:20, 10:20] = 3000.0
-    truth[40:46, 50:60] = 2000.0
-    return truth, truth + 200.0 * rng.standard_normal(truth.shape)
-
-
-def test_two_plumes_are_found_with_their_mass_and_none_in_the_flipped_map():
-    truth, seen = synthetic_map()
-    valid = np.ones(truth.shape, bool)
-    std = np.full(seen.shape, 200.0)
-    labels = label_plumes(seen, std, valid)
-    found, real = labels > 0, truth > 0
-    assert labels.max() == 2
-    assert 2 * (found & real).sum() / (found.sum() + real.sum()) > 0.85
-    assert count_false_alarms(seen, std, valid) == 0
-    first = list_plumes(seen, std, valid, labels, 900.0, wind_m_s=4.0)[0]
-    assert first.ime_kg == pytest.approx(100 * 3000.0 * 900.0 * 7.16e-7, rel=0.05)
-    assert first.ime_std_kg == pytest.approx(200.0 * np.sqrt(first.pixels) * 900.0 * 7.16e-7, rel=0.3)
-    assert first.emission is not None
-    expected = 3600 * (0.34 * 4 + 0.44) * first.ime_kg / np.sqrt(first.area_m2)
-    assert first.emission.kg_per_hour == pytest.approx(expected)
-
-
-def test_a_hole_as_deep_as_a_plume_is_a_false_alarm_unless_the_map_knows_no_negative_values():
-    truth, seen = synthetic_map()
-    std, valid = np.full(seen.shape, 200.0), np.ones(truth.shape, bool)
-    assert count_false_alarms(-seen, std, valid) == 2
-    assert count_false_alarms(np.maximum(-seen, 0.0), std, valid) is None
-
-
-def test_masses_are_left_out_where_nobody_knows_the_size_of_a_pixel():
-    truth, seen = synthetic_map()
-    std, valid = np.full(seen.shape, 200.0), np.ones(truth.shape, bool)
-    first = list_plumes(seen, std, valid, label_plumes(seen, std, valid), None, wind_m_s=4.0)[0]
-    assert (first.area_m2, first.ime_kg, first.ime_std_kg, first.emission) == (None, None, None, None)
-    assert first.peak_ppm_m > 2500.0
-
-
-def test_the_mass_is_as_uncertain_as_errors_that_neighbours_share_make_it():
-    """Errors of 100 ppm m, half of their variance smooth over some pixels: sums over 12 x 12 scatter more."""
-
-    def errors(seed: int) -> np.ndarray:
-        rng = np.random.default_rng(seed)
-        smooth = ndimage.gaussian_filter(rng.standard_normal((160, 160)), 3.0, mode="wrap")
-        return 70.7 * (smooth / smooth.std() + rng.standard_normal(smooth.shape))
-
-    sums = [errors(seed)[60:72, 60:72].sum() for seed in range(10, 210)]
-    labels = np.zeros((160, 160), np.int32)
-    labels[60:72, 60:72] = 1
-    std, valid = np.full(labels.shape, 100.0), np.ones(labels.shape, bool)
-    found = list_plumes(errors(0) + 3000.0 * labels, std, valid, labels, 900.0)[0]
-    assert found.ime_std_kg == pytest.approx(np.std(sums) * 900.0 * 7.16e-7, rel=0.35)
-    assert found.ime_std_kg > 3 * 100.0 * 12 * 900.0 * 7.16e-7
-
-
-def test_noise_alone_holds_no_plume():
-    noise_map = 300.0 * np.random.default_rng(3).standard_normal((100, 100))
-    assert label_plumes(noise_map, np.full((100, 100), 300.0), np.ones((100, 100), bool)).max() == 0
-
-
-def test_invalid_pixels_are_no_plume():
-    _, seen = synthetic_map()
-    seen[0:12, 60:80] = np.nan
-    labels = label_plumes(np.nan_to_num(seen, nan=1e6), np.full(seen.shape, 200.0), np.isfinite(seen))
-    assert (labels[0:12, 60:80] == 0).all()
-    assert label_plumes(seen, np.ones(seen.shape), np.zeros(seen.shape, bool)).max() == 0
-
-
 def test_deep_shadow_is_uncertain_rather_than_wrong(model):
     """Ground fifty times darker than what was learned from: noise rules, and the std says so."""
     truth = torch.full((800,), 5e3, dtype=torch.float64)
@@ -301,27 +229,3 @@ def test_deep_shadow_is_uncertain_rather_than_wrong(model):
     dark = clean + torch.randn(clean.shape, generator=g, dtype=torch.float64) * noise().variance(clean).sqrt()
     found = model.invert(dark)
     assert ((found.ppm_m - truth).abs() < 1.96 * found.std).double().mean() > 0.85
-
-
-def test_a_map_of_mostly_zeros_holds_only_its_plume():
-    """A sparse filter silences most of the ground; the specks it leaves are no plumes."""
-    rng = np.random.default_rng(0)
-    seen = np.where(rng.random((80, 90)) < 0.35, np.abs(rng.standard_normal((80, 90))), 0.0)
-    seen[30:40, 40:52] += 40.0
-    labels = label_plumes(seen, np.ones(seen.shape), np.ones(seen.shape, bool))
-    assert labels.max() == 1
-    assert (labels[30:40, 40:52] > 0).mean() > 0.95 and (labels > 0).sum() < 180
-    assert label_plumes(np.zeros((20, 20)), np.ones((20, 20)), np.ones((20, 20), bool)).max() == 0
-
-
-def test_the_faint_rim_belongs_to_the_plume_and_keeps_its_mass():
-    """A plume that fades below the noise of a pixel: the mask holds nearly all its mass, and little else."""
-    south, east = np.mgrid[0:120, 0:120] - 60.0
-    truth = 4000.0 * np.exp(-(south**2 + east**2) / (2 * 12.0**2))
-    seen = truth + 500.0 * np.random.default_rng(4).standard_normal(truth.shape)
-    std, valid = np.full(truth.shape, 500.0), np.ones(truth.shape, bool)
-    labels = label_plumes(seen, std, valid)
-    assert labels.max() == 1
-    assert seen[labels > 0].sum() == pytest.approx(truth.sum(), rel=0.08)
-    assert truth[labels > 0].min() < 400.0
-    assert (truth[labels > 0] < 20.0).mean() < 0.1
