@@ -6,19 +6,23 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-from p3vae.models.nn.trainer import TrainingState
+if TYPE_CHECKING:  # a card is read without torch, which takes seconds to import
+    import torch
+
+    from p3vae.models.nn.trainer import TrainingState
 
 FORMAT_VERSION = 1
 _CARD_KEY = "p3vae"
+_LARGEST_HEADER = 8 * 2**20
+"""Of a model file [bytes]: cards hold names, settings and scores, never data."""
 _PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 
 
@@ -45,6 +49,8 @@ class ModelFile:
 
 def write_model_file(path: str | Path, file: ModelFile) -> None:
     """Write atomically: the file appears whole, or the earlier one stays."""
+    from safetensors.torch import save
+
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in file.tensors.items()}
     header = {"format": FORMAT_VERSION, "kind": file.kind, "sha256": file.digest, "card": dict(file.card)}
     _write_atomically(Path(path), save(tensors, metadata={_CARD_KEY: json.dumps(header, sort_keys=True)}))
@@ -53,35 +59,44 @@ def write_model_file(path: str | Path, file: ModelFile) -> None:
 def read_model_file(path: str | Path, *, kind: str, device: str = "cpu") -> ModelFile:
     """Read and check a file; `ModelFormatError` says what is wrong with it."""
     path = Path(path)
-    if not path.is_file():
-        raise ModelFormatError(f"{path}: there is no such model file")
-    _refuse_pickle(path)
-    try:
-        with safe_open(path, framework="pt", device=device) as opened:
-            header = _header(path, (opened.metadata() or {}).get(_CARD_KEY))
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ModelFormatError(f"{path}: truncated or not a model file ({error})") from error
+    with _opened(path, framework="pt", device=device) as opened:
+        header = _header(path, (opened.metadata() or {}).get(_CARD_KEY))
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     file = ModelFile(header["kind"], header["card"], tensors)
     if header["sha256"] != file.digest:
         raise ModelFormatError(f"{path}: its content does not match its own hash; it was changed or damaged")
     if file.kind != kind:
         raise ModelFormatError(f"{path}: this is a {file.kind} model, a {kind} model is needed")
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+            raise ModelFormatError(f"{path}: its values {name!r} are not all numbers; train it again")
     return file
 
 
 def read_card(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     """Kind and card of a model file, without its tensors (and so without checking their hash)."""
     path = Path(path)
+    with _opened(path, framework="np") as opened:
+        header = _header(path, (opened.metadata() or {}).get(_CARD_KEY))
+    return header["kind"], header["card"]
+
+
+@contextmanager
+def _opened(path: Path, **options: str) -> Iterator[Any]:
+    """A safetensors file that is neither something else nor larger in its header than any model of ours."""
     if not path.is_file():
         raise ModelFormatError(f"{path}: there is no such model file")
-    _refuse_pickle(path)
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(_PICKLE_STARTS):
+        raise ModelFormatError(f"{path}: a pickle or torch archive, which could run code; it is not opened")
+    if len(start) == 8 and int.from_bytes(start, "little") > _LARGEST_HEADER:
+        raise ModelFormatError(f"{path}: not a model file: its header is larger than any of ours")
     try:
-        with safe_open(path, framework="pt") as opened:
-            header = _header(path, (opened.metadata() or {}).get(_CARD_KEY))
-    except SafetensorError as error:
+        with safe_open(path, **options) as opened:
+            yield opened
+    except (SafetensorError, UnicodeError) as error:
         raise ModelFormatError(f"{path}: truncated or not a model file ({error})") from error
-    return header["kind"], header["card"]
 
 
 _STATE_KIND = "training-state"
@@ -96,6 +111,8 @@ def save_state(path: str | Path, state: TrainingState) -> None:
 
 def load_state(path: str | Path) -> TrainingState:
     """An unfinished training written by `save_state`."""
+    from p3vae.models.nn.trainer import TrainingState
+
     file = read_model_file(path, kind=_STATE_KIND)
     return TrainingState(int(file.card["epoch"]), file.tensors, dict(file.card["notes"]))
 
@@ -112,15 +129,10 @@ def _header(path: Path, text: str | None) -> dict[str, Any]:
                 "upgrade p3vae"
             )
         return {"kind": str(header["kind"]), "sha256": str(header["sha256"]), "card": dict(header["card"])}
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except ModelFormatError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ModelFormatError(f"{path}: its card cannot be read") from error
-
-
-def _refuse_pickle(path: Path) -> None:
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start.startswith(_PICKLE_STARTS):
-        raise ModelFormatError(f"{path}: a pickle or torch archive, which could run code; it is not opened")
 
 
 def _digest(kind: str, card: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:

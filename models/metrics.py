@@ -14,6 +14,8 @@ from sklearn.metrics import mutual_info_score, precision_recall_fscore_support
 IntArray = npt.NDArray[np.integer[Any]]
 FloatArray = npt.NDArray[np.floating[Any]]
 
+_LEAST_PROBABILITY = 1e-12
+
 
 def class_scores(
     truth: IntArray, predicted: IntArray, classes: int
@@ -34,6 +36,22 @@ def average_f1(truth: IntArray, predicted: IntArray, classes: int) -> float:
 def overall_accuracy(truth: IntArray, predicted: IntArray) -> float:
     """Share of samples whose class is right; nan without samples."""
     return float((truth == predicted).mean()) if len(truth) else float("nan")
+
+
+def log_loss(truth: IntArray, probability: FloatArray) -> float:
+    """Mean of −log p of the true classes [nat], by probabilities (samples, classes); nan without samples."""
+    own = np.take_along_axis(probability, truth[:, None].astype(np.intp), axis=1)
+    return float(-np.log(np.maximum(own, _LEAST_PROBABILITY)).mean()) if len(truth) else float("nan")
+
+
+def calibration_error(truth: IntArray, probability: FloatArray, bins: int = 10) -> float:
+    """Expected calibration error (Naeini et al. 2015): mean gap of confidence and accuracy over bins [1]."""
+    if not len(truth):
+        return float("nan")
+    confidence, right = probability.max(1), probability.argmax(1) == truth
+    number = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = [abs((right[number == k] - confidence[number == k]).sum()) for k in range(bins)]
+    return float(sum(gaps) / len(truth))
 
 
 @dataclass(frozen=True)

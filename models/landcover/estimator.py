@@ -24,7 +24,8 @@ SpectraArray = npt.NDArray[np.floating[Any]]
 OPTIONS = {
     "physics": "cannot be trained without physics (guided-vae is the published p3VAE without)",
     "stop_gradient": "has no stop-gradient",
-    "adoption": "adds no spectra of unlabelled pixels",
+    "class_prior": "has no class prior",
+    "with_classifier": "trains no classifier beside its own",
     "sky_offset": "has no sky offset",
 }
 """Fields of `TrainingSettings` that not every estimator honours, and what is said of one that does not."""
@@ -74,8 +75,6 @@ class Estimator(Protocol):
 
     supported_options: ClassVar[frozenset[str]]
     """Which of `OPTIONS` it honours; `train` refuses the others unless they have their default."""
-    fewest_polygons: ClassVar[int]
-    """Polygons of a class from which on whole ones are held out; with fewer, parts of polygons are."""
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -105,7 +104,7 @@ class Estimator(Protocol):
 
     @classmethod
     def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
-        """An estimator trained on `job.data`, on any device, and its scores on `job.folds`."""
+        """An estimator trained on `job.data`, on any device, and its scores on `job.held_out`."""
 
     def metadata(self) -> dict[str, Any]:
         """JSON values that belong to the model card."""
@@ -119,6 +118,26 @@ class Estimator(Protocol):
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """The estimator that gave this metadata and these tensors."""
+
+
+class Discriminative:
+    """Base of estimators that have neither latent variables nor a decoder."""
+
+    def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
+        """None: no latent variables."""
+        return None
+
+    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
+        """None: no decoder."""
+        return None
+
+    def latent_spectra(self) -> list[SpectraArray] | None:
+        """None: no latent spectra."""
+        return None
+
+    def metadata(self) -> dict[str, Any]:
+        """Nothing but tensors."""
+        return {}
 
 
 @runtime_checkable

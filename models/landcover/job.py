@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from p3vae.models.landcover.estimator import Frame
+from p3vae.models.landcover.estimator import Estimator, Frame
 from p3vae.models.landcover.types import (
     ClassLegend,
     ClassScore,
@@ -24,18 +24,22 @@ from p3vae.models.landcover.types import (
     TrainingState,
     TrainingSummary,
 )
-from p3vae.models.metrics import average_f1, class_scores
+from p3vae.models.metrics import average_f1, calibration_error, class_scores, log_loss, overall_accuracy
 from p3vae.models.nn.trainer import BrokenRunError, EpochOutcome
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
 IntArray = npt.NDArray[np.integer[Any]]
+BoolArray = npt.NDArray[np.bool_]
 Net = TypeVar("Net", bound=nn.Module)
+Fitted = TypeVar("Fitted", bound=Estimator)
 
-_FOLDS = 2
 _RESTARTS = 3
 _ATTEMPT = "restarts"
+_FEWEST_POLYGONS = 2
+"""Polygons of a class from which on whole ones are held out for validation."""
 _FEWEST_TO_SHARE = 8
+_PARTS = 4
 _DARKEST_LABELLED, _DARKEST_UNLABELLED = 1e-8, 1e-6
 """Mean squares of reflectance [1] below which a spectrum is not used; labelled ones may be darker."""
 
@@ -80,8 +84,8 @@ class Job:
     irradiance: SpectralIrradiance
     legend: ClassLegend
     settings: TrainingSettings
-    folds: list[npt.NDArray[np.bool_]]
-    """Per fold, True for samples kept aside."""
+    held_out: BoolArray
+    """True for the samples of the validation polygons."""
     run: TrainingRun
     device: str
     """Where networks learn."""
@@ -91,7 +95,12 @@ class Job:
         """What an estimator is built from."""
         return Frame(self.legend, self.bands, self.irradiance, self.settings)
 
-    def part(self, rows: npt.NDArray[np.bool_]) -> TrainingSet:
+    def on_step(self, name: str) -> None:
+        """Tell the caller what is going on."""
+        if self.run.on_epoch is not None:
+            self.run.on_epoch(EpochReport(0, 0, {}, float("nan"), name))
+
+    def part(self, rows: BoolArray) -> TrainingSet:
         """Some of the labelled samples, with all unlabelled ones."""
         data = self.data
         return replace(
@@ -99,38 +108,55 @@ class Job:
         )
 
 
-def validation_folds(
-    data: TrainingSet, legend: ClassLegend, settings: TrainingSettings, enough_polygons: int = 2
-) -> tuple[list[npt.NDArray[np.bool_]], list[str]]:
-    """Samples kept aside in each fold, whole polygons where a class has enough of them, and warnings."""
-    rng = np.random.default_rng(settings.seed)
-    folds = [np.zeros(len(data.spectra), dtype=np.bool_) for _ in range(_FOLDS)]
+def validation_polygons(
+    data: TrainingSet, legend: ClassLegend, settings: TrainingSettings
+) -> tuple[BoolArray, list[str]]:
+    """Samples to hold out, the same for every model, and warnings."""
     warnings = []
     for index, name in enumerate(legend.names):
-        mine = np.flatnonzero(data.class_index == index)
-        groups = rng.permutation(np.unique(data.group[mine]))
-        if len(groups) < enough_polygons:
-            polygons = [mine[data.group[mine] == group] for group in groups]
-            polygons = [rows for rows in polygons if len(rows) >= _FEWEST_TO_SHARE]
-            if not polygons:
-                warnings.append(f"{name}: too few pixels to keep any aside, so it is not validated")
-                continue
-            few = "one polygon" if len(groups) == 1 else f"{len(groups)} polygons"
-            warnings.append(
-                f"{name}: only {few}, so its validation pixels come from polygons it learned from"
-            )
-            for rows in polygons:
-                blocks = np.array_split(rows, 8)
-                for number, fold in enumerate(folds):
-                    fold[np.concatenate(blocks[2 * number : 2 * number + 2])] = True
+        polygons = np.unique(data.group[data.class_index == index])
+        if len(polygons) >= _FEWEST_POLYGONS:
             continue
-        share = min(max(1, round(settings.validation_fraction * len(groups))), len(groups) // 2)
-        for number, fold in enumerate(folds):
-            chosen = groups[number * share : (number + 1) * share]
-            fold[mine[np.isin(data.group[mine], chosen)]] = True
-    if not all(fold.any() for fold in folds):
+        few = "one polygon" if len(polygons) == 1 else f"{len(polygons)} polygons"
+        warnings.append(f"{name}: only {few}, so its validation pixels come from polygons it learned from")
+    folds = polygon_folds(
+        data, len(legend), settings.validation_fraction, 1, settings.seed, fewest=_FEWEST_POLYGONS
+    )
+    if not folds:
         raise TrainingError("every class has too few labelled pixels to validate on; label larger polygons")
-    return folds, warnings
+    for index, name in enumerate(legend.names):
+        if not folds[0][data.class_index == index].any():
+            warnings = [text for text in warnings if not text.startswith(f"{name}: ")]
+            warnings.append(f"{name}: too few pixels to hold any out, so it is not validated")
+    return folds[0], warnings
+
+
+def polygon_folds(
+    data: TrainingSet, classes: int, fraction: float, count: int, seed: int, *, fewest: int
+) -> list[BoolArray]:
+    """Random folds, True for samples held out; none if nothing can be held out.
+
+    Of a class with at least `fewest` polygons (2 or more), a fraction of them is held out, at least one; of
+    one with fewer, a contiguous part of each. A class is never held out as a whole.
+    """
+    rng = np.random.default_rng(seed)
+    folds = []
+    for _ in range(count):
+        fold = np.zeros(len(data.spectra), dtype=np.bool_)
+        for index in range(classes):
+            mine = np.flatnonzero(data.class_index == index)
+            groups = rng.permutation(np.unique(data.group[mine]))
+            if len(groups) >= fewest:
+                chosen = groups[: max(1, round(fraction * len(groups)))]
+                fold[mine[np.isin(data.group[mine], chosen)]] = True
+                continue
+            for group in groups:
+                rows = mine[data.group[mine] == group]
+                if len(rows) >= _FEWEST_TO_SHARE:
+                    first = rng.integers(_PARTS)
+                    fold[np.array_split(rows, _PARTS)[first]] = True
+        folds.append(fold)
+    return [fold for fold in folds if fold.any()]
 
 
 def with_restarts(
@@ -173,28 +199,40 @@ def classifier_f1(classifier: nn.Module, held_out: TrainingSet, classes: int) ->
     return average_f1(held_out.class_index, classified(classifier, held_out), classes)
 
 
+def refitted(job: Job, fit: Callable[[TrainingSet], Fitted]) -> tuple[Fitted, TrainingSummary]:
+    """An estimator fitted to all labels, with the scores of one that never saw the held-out polygons."""
+    held_out = job.part(job.held_out)
+    trial = fit(job.part(~job.held_out))
+    job.on_step("scoring the validation polygons")
+    with torch.inference_mode():
+        spectra = torch.from_numpy(held_out.spectra)
+        logits = trial.predict_logits(spectra, job.irradiance, trial.methods[0]).logits
+    summary = summarise(job, 1, held_out.class_index, logits)
+    job.on_step("fitting all labels")
+    return fit(job.data), summary
+
+
 def summarise(
-    job: Job,
-    epochs: int,
-    truth: IntArray,
-    predicted: IntArray,
-    *,
-    classifier_f1: float,
-    restarts: int = 0,
-    warnings: tuple[str, ...] = (),
+    job: Job, epochs: int, truth: IntArray, logits: torch.Tensor, *, restarts: int = 0
 ) -> TrainingSummary:
-    """Scores per class from true and predicted class indices (held-out samples,)."""
+    """Scores from true class indices (held-out samples,) and logits (held-out samples, classes)."""
     classes = len(job.legend)
+    probability = logits.double().softmax(1).cpu().numpy()
+    predicted = probability.argmax(1)
     precision, recall, f1 = class_scores(truth, predicted, classes)
     counts = np.bincount(truth, minlength=classes)
     rows = zip(job.legend.names, counts, precision, recall, f1, strict=True)
+    confusion = np.zeros((classes, classes), np.int64)
+    np.add.at(confusion, (truth, predicted), 1)
     return TrainingSummary(
         epochs=epochs,
         scores=tuple(ClassScore(name, int(n), float(p), float(r), float(f)) for name, n, p, r, f in rows),
         average_f1=average_f1(truth, predicted, classes),
-        classifier_f1=classifier_f1,
+        accuracy=overall_accuracy(truth, predicted),
+        log_loss=log_loss(truth, probability),
+        calibration_error=calibration_error(truth, probability),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
         restarts=restarts,
-        warnings=warnings,
     )
 
 

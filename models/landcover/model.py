@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ class LandCoverModel:
     data_sha256: str = ""
     """Hash of the training spectra and labels."""
     device: str = "cpu"
+    sources: tuple[Mapping[str, str], ...] = ()
+    """Role, name and SHA-256 of the files it was trained on."""
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -200,6 +202,8 @@ def save_model(path: str | Path, model: LandCoverModel) -> None:
 def load_model(path: str | Path, device: str = "cpu") -> LandCoverModel:
     """Read and check a model file; `ModelFormatError` says what is wrong with it."""
     file = read_model_file(path, kind=KIND)
+    if "log_loss" not in file.card.get("summary", {}):
+        raise ModelFormatError(f"{path}: written by an earlier version of p3vae; train it again")
     try:
         return _from_file(file, device)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -218,6 +222,7 @@ def model_file(model: LandCoverModel) -> ModelFile:
         "settings": asdict(model.settings),
         "summary": asdict(model.summary),
         "data_sha256": model.data_sha256,
+        "sources": [dict(source) for source in model.sources],
     }
     light = {
         "irradiance.direct": torch.as_tensor(model.irradiance.direct),
@@ -241,8 +246,8 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
     )
     summary = dict(card["summary"])
     summary["scores"] = tuple(ClassScore(**score) for score in summary["scores"])
-    for name in ("warnings", "adopted"):
-        summary[name] = tuple(summary.get(name, ()))
+    summary["warnings"] = tuple(summary["warnings"])
+    summary["confusion"] = tuple(tuple(row) for row in summary["confusion"])
     settings = TrainingSettings(**card["settings"])
     frame = Frame(legend, bands, irradiance, settings)
     estimator = estimator_type(settings).restore(frame, card, tensors).to(device)
@@ -255,4 +260,5 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
         estimator,
         card["data_sha256"],
         device,
+        tuple(card["sources"]),
     )

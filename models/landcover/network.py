@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, part
+from p3vae.models.landcover.estimator import Discriminative, Frame, PixelPrediction, part
 from p3vae.models.landcover.job import Job, TrainingRun, classifier_f1, reporter, summarise, with_restarts
 from p3vae.models.landcover.types import Method, TrainingSet, TrainingSummary
 from p3vae.models.nn.classifiers import SegmentClassifier
@@ -39,34 +39,16 @@ class SpectraBatch(NamedTuple):
     """From 0, over the whole training."""
 
 
-class StoredNetwork(nn.Module):
+class StoredNetwork(Discriminative, nn.Module):
     """A network that predicts classes, and its storage; subclasses may have latent variables."""
 
     supported_options: ClassVar[frozenset[str]] = frozenset()
-    fewest_polygons: ClassVar[int] = 4
-    """It never sees what is held out; with fewer polygons that might be all there is of a material."""
     methods: tuple[Method, ...] = ("classifier",)
     gives_irradiance = False
     gives_misfit = False
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
-
-    def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
-        """None: no latent variables."""
-        return None
-
-    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor | None:
-        """None: no decoder."""
-        return None
-
-    def latent_spectra(self) -> list[SpectraArray] | None:
-        """None: no latent spectra."""
-        return None
-
-    def metadata(self) -> dict[str, Any]:
-        """Nothing but tensors."""
-        return {}
 
     def tensors(self) -> dict[str, Tensor]:
         """All weights and constants."""
@@ -121,7 +103,7 @@ Net = TypeVar("Net", bound=NetworkEstimator)
 def _trained(kind: type[Net], job: Job) -> tuple[Net, TrainingSummary]:
     settings, classes, descent = job.settings, len(job.legend), kind.descent
     epochs = settings.epochs or descent.epochs
-    held_out, rest = job.part(job.folds[0]), job.part(~job.folds[0])
+    held_out, rest = job.part(job.held_out), job.part(~job.held_out)
     if not kind.learns_unlabelled:
         rest = replace(rest, unlabelled=rest.unlabelled[:0])
     held_out_x = torch.from_numpy(held_out.spectra).to(job.device)
@@ -153,8 +135,7 @@ def _trained(kind: type[Net], job: Job) -> tuple[Net, TrainingSummary]:
         job,
         epochs,
         held_out.class_index,
-        logits.argmax(1).cpu().numpy(),
-        classifier_f1=classifier_f1(net.classifier, held_out, classes),
+        logits,
         restarts=restarts,
     )
 

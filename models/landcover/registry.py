@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.types import TrainingSettings
 
 _BUILT_IN = {"p3vae": "library.estimator", "gaussian-vae": "vae.gaussian", "guided-vae": "vae.guided"}
+_SHIPPED = {"earth": "library.materials"}
+"""Models that come with the package and are not trained on labels."""
 _PRESETS = {("p3vae", "paper"): "vae.published"}
 """By name and preset, where a preset is a class of its own."""
 _BASELINES = Path(__file__).parent / "baselines"
@@ -35,10 +37,10 @@ def estimator_names() -> tuple[str, ...]:
 def estimator_type(settings: TrainingSettings) -> type[Estimator]:
     """The class of estimator that these settings ask for."""
     name = settings.model
-    if name not in estimator_names():
+    if name not in (*estimator_names(), *_SHIPPED):
         raise UnknownModelError(f"no model is called {name!r}; there are {', '.join(estimator_names())}")
     baseline = f"baselines.{name.replace('-', '_')}"
-    home = _PRESETS.get((name, settings.preset)) or _BUILT_IN.get(name, baseline)
+    home = _PRESETS.get((name, settings.preset)) or (_BUILT_IN | _SHIPPED).get(name, baseline)
     found: type[Estimator] = import_module(f"p3vae.models.landcover.{home}").ESTIMATOR
     return found
 

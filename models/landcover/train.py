@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from p3vae.models.landcover.estimator import OPTIONS, Estimator
-from p3vae.models.landcover.job import Job, TrainingRun, checked, data_digest, validation_folds
+from p3vae.models.landcover.job import Job, TrainingRun, checked, data_digest, validation_polygons
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.registry import UnknownModelError, estimator_type
 from p3vae.models.landcover.types import (
@@ -46,8 +46,8 @@ def train_land_cover(
     run = TrainingRun(on_epoch, resume_from, save_state, notes)
     if not run.may_resume():
         raise TrainingError("the checkpoint belongs to a training with other data or settings")
-    folds, warnings = validation_folds(data, legend, settings, kind.fewest_polygons)
-    job = Job(data, bands, irradiance, legend, settings, folds, run, device)
+    held_out, warnings = validation_polygons(data, legend, settings)
+    job = Job(data, bands, irradiance, legend, settings, held_out, run, device)
     estimator, summary = kind.fit(job)
     return LandCoverModel(
         legend,

@@ -16,6 +16,7 @@ from p3vae.physics.irradiance import SKY_OFFSET, relight_spectra
 
 __all__ = [
     "ClassLegend",
+    "ClassPrior",
     "ClassScore",
     "EpochReport",
     "Method",
@@ -32,6 +33,7 @@ __all__ = [
 FloatArray = npt.NDArray[np.float32]
 Preset = Literal["default", "paper"]
 Method = Literal["posterior", "classifier"]
+ClassPrior = Literal["uniform", "labels", "scene"]
 ModelName = str
 
 
@@ -86,14 +88,16 @@ class TrainingSettings:
     """False leaves f_E out of our p3VAE: the no-physics ablation."""
     stop_gradient: bool = True
     """Unlabelled pixels never change the latent reflectance spectra that labels gave."""
-    adoption: bool = True
-    """In our p3VAE, unlabelled pixels may add a spectrum to a class that surely is theirs but lacks it."""
     batch_size: int = 64
     spectra_per_class: int = 4
     """dim(v): latent reflectance spectra of one class, at most."""
     validation_fraction: float = 0.25
     """Share of each class's polygons kept aside."""
     model: ModelName = "p3vae"
+    class_prior: ClassPrior = "uniform"
+    """Of the classes: all the same, as in the labels, or as in the unlabelled pixels of the scene."""
+    with_classifier: bool = False
+    """Also train q(y|x) beside our p3VAE, which does not need it."""
     sky_offset: float = SKY_OFFSET
     """g_b of the published p3VAE: the skylight that reaches ground without any sun [1]."""
 
@@ -108,7 +112,9 @@ class EpochReport:
     losses: Mapping[str, float]
     """Named terms of the objective, batch means."""
     validation_f1: float
-    """Average F1 of samples kept aside; nan where all are learned from."""
+    """Average F1 of held-out samples; nan where all are learned from."""
+    step: str = "training"
+    """What is going on."""
 
 
 @dataclass(frozen=True)
@@ -128,14 +134,17 @@ class TrainingSummary:
 
     epochs: int
     scores: tuple[ClassScore, ...]
-    """One per class, by the posterior."""
+    """One per class, by the model's usual method."""
     average_f1: float
-    classifier_f1: float
-    """Of q(y|x), on samples that it never saw."""
-    restarts: int
+    accuracy: float
+    log_loss: float
+    """Mean of −log p(y|x) [nat]."""
+    calibration_error: float
+    """Expected calibration error (ECE) in ten bins of confidence [1]."""
+    confusion: tuple[tuple[int, ...], ...]
+    """Validation pixels by true class (rows) and predicted class (columns)."""
+    restarts: int = 0
     warnings: tuple[str, ...] = ()
-    adopted: tuple[str, ...] = ()
-    """Classes to which unlabelled pixels added a spectrum."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.estimator import Frame, PixelPrediction, part
-from p3vae.models.landcover.job import Job, summarise
-from p3vae.models.landcover.types import EpochReport, Method, TrainingSet, TrainingSummary
-from p3vae.models.metrics import average_f1
+from p3vae.models.landcover.estimator import Discriminative, Frame, PixelPrediction, part
+from p3vae.models.landcover.job import Job, refitted
+from p3vae.models.landcover.types import Method, TrainingSet, TrainingSummary
 from p3vae.physics.illumination import SpectralIrradiance
 
 if TYPE_CHECKING:
@@ -25,11 +24,10 @@ _LEAST_PROBABILITY = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class RandomForest:
+class RandomForest(Discriminative):
     """All trees in one list of nodes; a leaf is its own child."""
 
     supported_options: ClassVar[frozenset[str]] = frozenset()
-    fewest_polygons: ClassVar[int] = 2
     root: Tensor
     """First node of each tree, (trees,)."""
     child: Tensor
@@ -48,14 +46,7 @@ class RandomForest:
     @classmethod
     def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
         """A forest on all labels; its scores are those of one that never saw the held-out polygons."""
-        classes, held_out = len(job.legend), job.part(job.folds[0])
-        trial = cls.grown(job.part(~job.folds[0]), classes, job.settings.seed)
-        predicted = trial.probabilities(torch.from_numpy(held_out.spectra)).argmax(1).numpy()
-        f1 = average_f1(held_out.class_index, predicted, classes)
-        if job.run.on_epoch is not None:
-            job.run.on_epoch(EpochReport(1, 1, {}, f1))
-        summary = summarise(job, 1, held_out.class_index, predicted, classifier_f1=f1)
-        return cls.grown(job.data, classes, job.settings.seed), summary
+        return refitted(job, lambda data: cls.grown(data, len(job.legend), job.settings.seed))
 
     @classmethod
     def grown(cls, data: TrainingSet, classes: int, seed: int) -> Self:
@@ -104,15 +95,6 @@ class RandomForest:
     ) -> PixelPrediction:
         """Classes by the vote of the trees."""
         return PixelPrediction(self.probabilities(spectra).clamp(min=_LEAST_PROBABILITY).log().float())
-
-    def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> None:
-        """None: no latent variables."""
-
-    def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> None:
-        """None: no decoder."""
-
-    def latent_spectra(self) -> None:
-        """None: no latent spectra."""
 
     def metadata(self) -> dict[str, Any]:
         """Depth of the deepest tree."""

@@ -1,1 +1,1 @@
-"""The default p3VAE: a library of endmember spectra with an exact posterior."""
+"""The default land-cover estimator: a Gaussian generative model of spectra seen in unknown light."""

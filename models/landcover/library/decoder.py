@@ -1,76 +1,107 @@
-"""What the exact land-cover decoder is made of: latent spectra, and what its residuals look like."""
+"""The generative model of a spectrum: what a class is, and the light it is seen in."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 FloatArray = npt.NDArray[np.float64]
 
-UNKNOWN = 3.0
-"""A spectrum counts as unknown from this many times the largest misfit of known ground on."""
-
-STRANGE = 3.0
-"""Misfit, in that of a spectrum that just counts as unknown, from which on its light is not that of any known
-material either; less may still be one in light that the physics leaves out."""
-
-_SPARE_DIRECTIONS = 64
-"""Of three hundred bands, these tell the same of such spectra as all directions."""
-
-HOPELESS = 7.0
-"""A class this far behind in log probability has less than a thousandth of it: it is left out, and nobody's
-word of it counts for more."""
-
-
-@dataclass(frozen=True)
-class NoiseModel:
-    """What the residual of a spectrum looks like, and how far the posterior may be trusted."""
-
-    floor: float = 0.001
-    """Standard deviation of white noise whatever the signal [reflectance]."""
-    relative: float = 0.03
-    """White noise as a share of the root mean square of the spectrum [1]."""
-    smooth: float = 0.02
-    """Spectrally smooth deviation as a share of the signal [1]."""
-    sky: float = 0.0
-    """Deviation of the colour of skylight from the assumed one, as a share of the skylight [1]."""
-    reflected: float = 0.0
-    """Light sent by the surroundings, as a share of their mean reflectance [1]."""
-    level: float = 0.065
-    """How well the level of a latent spectrum is known [1]: slopes of the labelled ground are not."""
-    temperature: float = 1.0
-    """Divides log probabilities, so that confidences mean what they say; more for pixels that fit badly."""
+_FLAT_STD = 0.05
+"""Of z and w on flat sunlit ground [1]."""
+_SUN = ((0.0, 0.03), (0.22, 0.14), (0.72, 0.22))
+_SKY = ((0.5, 0.2), (0.93, 0.13))
+"""Means and standard deviations of z and w [1] of the other components: shadow to slope towards the sun, and
+narrow to open sky."""
+_ADJACENCY_STD = 0.05
+"""Of the light that comes from neighbouring ground [share of flat sunlit ground's]."""
 
 
 @dataclass(frozen=True, eq=False)
-class Library:
-    """Latent reflectance spectra of every class."""
+class SpectralLibrary:
+    """Reflectance of the classes on flat sunlit ground: x = (z·a + w·b) ⊙ (ρ_y + V_y c + F f) + e.
 
-    spectra: tuple[FloatArray, ...]
-    """Per class, (spectra of the class, bands) [reflectance]."""
-    surroundings: FloatArray
-    """Mean reflectance of the scene, (bands,): the colour of light sent by neighbours."""
-    scatter: FloatArray | None = None
-    """Covariance of ground about its class's spectrum, both divided by the root of their norm [reflectance],
-    in the light that makes reflectance, (bands, bands); None where white noise and the tolerances say all."""
-    directions: int | None = None
-    """In so many beside those of the classes scatter is known one by one, in all others as white; None: in
-    all. It is much faster with fewer than there are bands."""
+    c and f are standard normal. c is the intrinsic variability of a class, f that of all classes, e is noise.
+    Two scalars z and w are the light: the share of direct sun times the cosine of incidence (δ·cosΘ), and the
+    share of the sky's diffuse light. a and b are the spectra of both, relative to flat sunlit ground.
+    """
 
-    def as_spare(self) -> Library:
-        """The same for spectra that are unlike every class or in dispute: few, and told by few directions."""
-        return replace(self, directions=_SPARE_DIRECTIONS)
+    mean: FloatArray
+    """ρ, (classes, bands) [reflectance]."""
+    directions: FloatArray
+    """V, (classes, directions, bands) [reflectance]; rows of zeros where a class has fewer."""
+    factors: FloatArray
+    """F, (factors, bands) [reflectance]: the within-class covariance that all classes share is FᵀF."""
+    noise: FloatArray
+    """Variance of e, (bands,) [reflectance²]; light does not scale it."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For storage."""
+        return {name: torch.as_tensor(values) for name, values in vars(self).items()}
+
+    @classmethod
+    def restore(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """The library of these tensors."""
+        return cls(**_arrays(tensors))
 
 
-def smooth_basis(wavelength: FloatArray, terms: int = 4) -> FloatArray:
-    """Legendre polynomials 1..terms in log wavelength, (bands, terms): slowly varying deviations."""
-    position = np.log(wavelength)
-    position = 2 * (position - position[0]) / max(position[-1] - position[0], 1e-9) - 1
-    return np.stack([np.polynomial.Legendre.basis(k)(position) for k in range(1, terms + 1)], axis=1)
+@dataclass(frozen=True, eq=False)
+class LightPrior:
+    """A Gaussian mixture over (z, w); its first component is flat sunlit ground.
+
+    Light that neighbouring ground reflects has the colour of the mean reflectance of all classes.
+    """
+
+    mean: FloatArray
+    """(components, 2) [1]."""
+    std: FloatArray
+    """(components, 2) [1]."""
+    weight: FloatArray
+    """(components,), sums to one."""
+    adjacency_std: float = 0.0
+    """Of the light from neighbouring ground [share of flat sunlit ground's]."""
+
+    @classmethod
+    def broad(cls, cos_zenith: float) -> Self:
+        """Flat ground under the sun at this zenith, and any other light, all equally likely."""
+        others = [((z, w), (s, t)) for z, s in _SUN for w, t in _SKY]
+        mean, std = zip(((cos_zenith, 1.0), (_FLAT_STD, _FLAT_STD)), *others, strict=True)
+        weight = np.full(len(mean), 1 / len(mean))
+        return cls(np.array(mean), np.array(std), weight, _ADJACENCY_STD)
+
+    @classmethod
+    def flat(cls, cos_zenith: float, std: float = 0.0) -> Self:
+        """Flat sunlit ground alone."""
+        return cls(np.array([[cos_zenith, 1.0]]), np.full((1, 2), std), np.ones(1))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For storage."""
+        return {name: torch.as_tensor(values, dtype=torch.float64) for name, values in vars(self).items()}
+
+    @classmethod
+    def restore(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """The prior of these tensors."""
+        found = _arrays(tensors)
+        return cls(found["mean"], found["std"], found["weight"], float(found["adjacency_std"]))
+
+    def sample(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Draws of (z, w), not below zero, (count, 2) [1]."""
+        component = rng.choice(len(self.weight), count, p=self.weight)
+        draws = self.mean[component] + self.std[component] * rng.standard_normal((count, 2))
+        return np.maximum(draws, 0.0)
+
+    def under(self, cos_zenith: float) -> Self:
+        """The same prior when the sun stands at another zenith."""
+        mean = self.mean.copy()
+        mean[0, 0] = cos_zenith
+        return replace(self, mean=mean)
 
 
-def usual_misfit(unknown_misfit: float) -> float:
-    """The largest misfit of known ground, or what noise explains if that is less."""
-    return min(unknown_misfit / UNKNOWN, 1.0)
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, FloatArray]:
+    return {name: values.cpu().numpy().astype(np.float64) for name, values in tensors.items()}

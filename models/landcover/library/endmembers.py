@@ -1,148 +1,106 @@
-"""Latent reflectance spectra from labelled pixels: anchored starts, exact refinement, and their level.
-
-Training begins from the data instead of from chance. Labelled spectra of a class are clustered by shape; a
-cluster that the others can explain under another light is dropped; the level of each remaining spectrum is
-set by the light that its pixels, labelled and not, would otherwise need. Refinement then alternates the exact
-solution of the light and mixing of every pixel with least squares for the spectra.
-"""
+"""A spectral library from labelled spectra."""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
+from sklearn.covariance import ledoit_wolf
 
-FloatArray = npt.NDArray[np.float64]
+from p3vae.models.landcover.library.decoder import FloatArray, SpectralLibrary
+from p3vae.models.landcover.types import TrainingSet
 
-_ANGLES = np.radians(np.linspace(6.0, 90.0, 25))
-_REDUNDANT = 1.25
-"""A spectrum without which the misfit grows by less than this factor is the others in another light."""
-_FEWEST = 0.02
-_MOST_PIXELS = 600
-_ANCHOR_WEIGHT = 0.05
-_FLAT_SPREAD, _FLAT_SHARE = 0.07, 0.4
-_SKY_MEAN, _SKY_SPREAD = 0.97, 0.1
-_SUN_EDGE = 0.02
-
-
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """Best light and mixing of pixels under one class, without any prior."""
-
-    light: FloatArray
-    """(z, w) of each pixel, (pixels, 2) [1]."""
-    mixing: FloatArray
-    """Shares of the class's spectra, (pixels, spectra)."""
-    misfit: FloatArray
-    """Mean squared residual relative to the mean square of the pixel, (pixels,) [1]."""
+_LEAST_PIXELS = 15
+"""Labelled pixels that an endmember stands for, at least."""
+_MOST_FACTORS = 64
+_LEAST_FACTOR = 1.1
+"""Variance along a factor over that of the noise, below which the noise stands for it."""
+_SMOOTH_ORDERS = 4
+"""Cosines along the spectrum, of which smooth deviations are made."""
+_LEAST_NOISE = 1e-4
+"""Standard deviation [reflectance]: half a step of reflectance stored in 16 bits as parts of 5000."""
 
 
-def explain(pixels: FloatArray, spectra: FloatArray, light: FloatArray) -> Explanation:
-    """Non-negative least squares of pixels (n, bands) on spectra (k, bands) in any mix of lights."""
-    count = len(spectra)
-    best = np.full(len(pixels), -np.inf)
-    amount = np.zeros((len(pixels), count))
-    angle = np.zeros(len(pixels))
-    faces = [f for size in range(1, count + 1) for f in itertools.combinations(range(count), size)]
-    for theta in _ANGLES:
-        lit = (np.cos(theta) * light[0] + np.sin(theta) * light[1]) * spectra
-        gram, moment = lit @ lit.T, pixels @ lit.T
-        gram += np.eye(count) * 1e-9 * np.trace(gram)
-        for face in faces:
-            u = np.linalg.solve(gram[np.ix_(face, face)], moment[:, face].T).T
-            energy = np.where((u >= 0).all(1), (u * moment[:, face]).sum(1), -np.inf)
-            better = energy > best
-            best[better], angle[better] = energy[better], theta
-            amount[better] = 0.0
-            amount[np.ix_(np.flatnonzero(better), np.array(face))] = u[better]
-    total = amount.sum(1)
-    square = np.square(pixels).sum(1)
-    return Explanation(
-        light=np.stack([total * np.cos(angle), total * np.sin(angle)], axis=1),
-        mixing=amount / np.maximum(total, 1e-9)[:, None],
-        misfit=np.maximum(square - np.maximum(best, 0), 0) / square,
-    )
+@dataclass(frozen=True)
+class Variability:
+    """What a class may vary by, beside the covariance that all classes share."""
+
+    endmembers: int
+    """Per class, at most."""
+    smooth_std: float
+    """Of a smooth deviation along the spectrum, relative to the class mean [1]: what labelled pixels do not
+    show of a class, and errors of the atmospheric correction."""
+
+    def __str__(self) -> str:
+        endmembers = f"{self.endmembers} endmember{'s' if self.endmembers > 1 else ''} per class"
+        return f"{endmembers}{', smooth deviations' if self.smooth_std else ''}"
 
 
-def anchored_spectra(pixels: FloatArray, light: FloatArray, most: int, seed: int) -> FloatArray:
-    """At most `most` cluster means of labelled pixels (n, bands), none of them another one in other light."""
-    pixels = _subset(pixels, seed)
-    shape = pixels / np.linalg.norm(pixels, axis=1, keepdims=True)
-    clusters = min(most, len(np.unique(shape.round(5), axis=0)))
-    label = KMeans(clusters, n_init=4, random_state=seed).fit_predict(shape)
-    means = [pixels[label == k].mean(0) for k in range(clusters) if (label == k).mean() >= _FEWEST]
-    kept = sorted(means, key=lambda spectrum: float(spectrum.mean()))
-    reference = _misfit_summary(pixels, kept, light)
-    for candidate in list(kept):
-        rest = [spectrum for spectrum in kept if spectrum is not candidate]
-        if rest and np.all(_misfit_summary(pixels, rest, light) < _REDUNDANT * reference):
-            kept = rest
-    return np.stack(kept)
+def fit_library(data: TrainingSet, classes: int, variability: Variability, seed: int) -> SpectralLibrary:
+    """Class means, their variability, and the covariance of the rest.
 
-
-def refined_spectra(
-    spectra: FloatArray, pixels: FloatArray, weight: FloatArray, light: FloatArray, rounds: int = 2
-) -> FloatArray:
-    """Alternate exact light and mixing with weighted least squares for the spectra, held near their start."""
-    anchor = spectra
-    for _ in range(rounds):
-        found = explain(pixels, spectra, light)
-        ratio = found.light @ light
-        gram = np.einsum("n,nk,nl,nb->bkl", weight, found.mixing, found.mixing, ratio**2, optimize=True)
-        moment = np.einsum("n,nk,nb->bk", weight, found.mixing, ratio * pixels, optimize=True)
-        pull = _ANCHOR_WEIGHT * np.maximum(np.trace(gram, axis1=1, axis2=2), 1e-9)[:, None]
-        gram += pull[..., None] * np.eye(len(spectra))
-        moment += pull * anchor.T
-        spectra = np.clip(np.linalg.solve(gram, moment[..., None])[..., 0].T, 1e-4, 1.5)
-    return spectra
-
-
-def levelled_spectra(
-    spectra: FloatArray, pixels: FloatArray, light: FloatArray, cos_zenith: float
-) -> FloatArray:
-    """Divide each spectrum by the light that its labelled pixels most plausibly stood in.
-
-    Labelled pixels may lie on slopes. If they were taken as flat, pixels of the same material on better
-    exposed ground would need more than full sun: the pixels (n, bands) that the class explains tell.
+    Endmembers are the cluster means of k-means on spectra of unit norm, so that a cluster has a shape rather
+    than a brightness. The pooled covariance of residuals is that of Ledoit and Wolf (2004), of bands in units
+    of their standard deviation.
     """
-    found = explain(pixels, spectra, light)
-    levelled = []
-    for k, spectrum in enumerate(spectra):
-        mine = pixels[found.mixing[:, k] > 0.8]
-        levelled.append(_level(spectrum, mine, light, cos_zenith) if len(mine) >= 5 else spectrum)
-    return np.stack(levelled)
+    means, spreads, residuals = [], [], []
+    for k in range(classes):
+        pixels = data.spectra[data.class_index == k].astype(np.float64)
+        found = _endmembers(pixels, variability.endmembers, seed)
+        nearest = np.square(pixels[:, None] - found).sum(2).argmin(1)
+        residuals.append(pixels - found[nearest])
+        means.append(found.mean(0))
+        spreads.append(_principal(found - found.mean(0)))
+    directions = np.zeros((classes, max(len(spread) for spread in spreads), data.spectra.shape[1]))
+    for rows, spread in zip(directions, spreads, strict=True):
+        rows[: len(spread)] = spread
+    if variability.smooth_std:
+        smooth = variability.smooth_std * np.stack(means)[:, None] * _cosines(data.spectra.shape[1])
+        directions = np.concatenate([directions, smooth], axis=1)
+    shared, noise = factor_covariance(_shrunken_covariance(np.concatenate(residuals)))
+    return SpectralLibrary(np.stack(means), directions, shared, noise)
 
 
-def _level(spectrum: FloatArray, pixels: FloatArray, light: FloatArray, cos_zenith: float) -> FloatArray:
-    candidates: list[FloatArray] = [
-        spectrum / (z * light[0] + _SKY_MEAN * light[1]) for z in np.linspace(0.4, 1.0, 31)
-    ]
-    plausibility = [_plausibility(candidate, pixels, light, cos_zenith) for candidate in candidates]
-    return candidates[int(np.argmax(plausibility))]
+def _cosines(bands: int) -> FloatArray:
+    """Half-periods along the spectrum, (orders, bands)."""
+    position = np.linspace(0.0, np.pi, bands)
+    return np.cos(np.arange(1, _SMOOTH_ORDERS + 1)[:, None] * position)
 
 
-def _plausibility(spectrum: FloatArray, pixels: FloatArray, light: FloatArray, cos_zenith: float) -> float:
-    design = (light * spectrum).T
-    sun, sky = np.linalg.lstsq(design, pixels.T, rcond=None)[0]
-    flat = np.exp(-0.5 * ((sun - cos_zenith) / _FLAT_SPREAD) ** 2) / (_FLAT_SPREAD * np.sqrt(2 * np.pi))
-    possible = 1.0 / (1.0 + np.exp(np.clip((sun - 1.0 - _SUN_EDGE) / _SUN_EDGE, -50, 50)))
-    beta = (1 - cos_zenith) / cos_zenith
-    exposed = beta * np.maximum(1.0 - sun, _SUN_EDGE) ** (beta - 1.0)
-    density = _FLAT_SHARE * flat + (1 - _FLAT_SHARE) * possible * exposed + 1e-6
-    lit = sun > 0.3
-    glow = np.where(lit, np.clip((sky - _SKY_MEAN) / _SKY_SPREAD, -3, 3) ** 2, 0.0)
-    return float(np.mean(np.log(density) - 0.5 * glow))
+def _endmembers(pixels: FloatArray, most: int, seed: int) -> FloatArray:
+    """Cluster means, (endmembers, bands)."""
+    count = min(most, max(1, len(pixels) // _LEAST_PIXELS))
+    if count == 1:
+        return np.asarray(pixels.mean(0, keepdims=True))
+    shapes = pixels / np.maximum(np.linalg.norm(pixels, axis=1, keepdims=True), _LEAST_NOISE)
+    label = KMeans(count, n_init=3, random_state=seed).fit_predict(shapes)
+    return np.asarray([pixels[label == k].mean(0) for k in np.unique(label)])
 
 
-def _misfit_summary(pixels: FloatArray, spectra: list[FloatArray], light: FloatArray) -> FloatArray:
-    misfit = explain(pixels, np.stack(spectra), light).misfit
-    return np.array([misfit.mean(), np.quantile(misfit, 0.95)]) + 1e-9
+def _principal(deviations: FloatArray) -> FloatArray:
+    """Rows whose outer products sum to the covariance of deviations (endmembers, bands) from their mean."""
+    _, scale, rows = np.linalg.svd(deviations / np.sqrt(len(deviations)), full_matrices=False)
+    return np.asarray((scale[:, None] * rows)[: len(deviations) - 1])
 
 
-def _subset(pixels: FloatArray, seed: int) -> FloatArray:
-    if len(pixels) <= _MOST_PIXELS:
-        return pixels
-    return pixels[np.random.default_rng(seed).choice(len(pixels), _MOST_PIXELS, replace=False)]
+def _shrunken_covariance(residuals: FloatArray) -> FloatArray:
+    """Ledoit and Wolf's covariance of residuals (pixels, bands), (bands, bands)."""
+    std = np.maximum(residuals.std(0), _LEAST_NOISE)
+    covariance: FloatArray = ledoit_wolf(residuals / std, assume_centered=True)[0]
+    return covariance * np.outer(std, std)
+
+
+def factor_covariance(covariance: FloatArray, most: int | None = None) -> tuple[FloatArray, FloatArray]:
+    """A covariance as FᵀF + diag(noise): factors (at most `most`, bands) and noise (bands,).
+
+    Noise is the variance of a band that no other band explains, 1 / (C⁻¹)_bb. Factors are the principal
+    components of what is left, in units of the noise.
+    """
+    unexplained = 1 / np.diag(np.linalg.inv(covariance))
+    scale = np.sqrt(unexplained)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    chosen = np.flatnonzero(values > _LEAST_FACTOR)[-(most or _MOST_FACTORS) :]
+    factors = np.sqrt(values[chosen] - 1)[:, None] * vectors[:, chosen].T * scale
+    noise = np.maximum(np.diag(covariance) - np.square(factors).sum(0), _LEAST_NOISE**2)
+    return factors, noise

@@ -1,10 +1,11 @@
-"""The default p3VAE: a library of latent spectra, its exact posterior, and a classifier."""
+"""The default land-cover estimator: exact posterior of class, intrinsic variability and light."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,212 +13,178 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, part
-from p3vae.models.landcover.library.batching import padded, picked
-from p3vae.models.landcover.library.decoder import HOPELESS, STRANGE, Library, NoiseModel, usual_misfit
-from p3vae.models.landcover.library.solver import PixelPosterior, PosteriorSolver
-from p3vae.models.landcover.types import Method, TrainingSummary
+from p3vae.models.landcover.job import Job, refitted
+from p3vae.models.landcover.library.calibration import (
+    calibrate,
+    fitted_prior,
+    scene_likelihood,
+    scene_weights,
+)
+from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
+from p3vae.models.landcover.library.endmembers import fit_library
+from p3vae.models.landcover.library.solver import PosteriorSolver
+from p3vae.models.landcover.types import Method, TrainingSet, TrainingSummary
 from p3vae.models.nn.classifiers import SpectralClassifier
 from p3vae.physics.illumination import SpectralIrradiance
 
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    from p3vae.models.landcover.job import Job
-
-_FEW = 4096
-_WITNESS = 0.25
-"""Weight of log q(y|x) in p(y|x), chosen on four simulated towns with a look at Toulouse's test splits."""
+_LEVEL = 0.1
+"""Relative standard deviation of z [1]: a class mean is of labelled pixels whose own light is not known."""
 
 
 @dataclass(frozen=True, eq=False)
 class LibraryEstimator:
-    """Latent spectra, noise and classifier."""
+    """A spectral library, a prior of light and of classes, and what held-out polygons chose."""
 
-    supported_options: ClassVar[frozenset[str]] = frozenset({"physics", "stop_gradient", "adoption"})
-    fewest_polygons: ClassVar[int] = 2
-    library: Library
-    noise: NoiseModel
-    unknown_misfit: float
-    """Misfit beyond which a spectrum counts as unknown, fixed on validation polygons."""
-    classifier: SpectralClassifier
-    wavelength_nm: npt.NDArray[np.float64]
-    spare: tuple[Library, NoiseModel] | None = None
-    """Tells the class of unknown and of disputed spectra by the scatter of labelled pixels, if given."""
+    supported_options: ClassVar[frozenset[str]] = frozenset({"physics", "class_prior", "with_classifier"})
+    gives_irradiance: ClassVar[bool] = True
+    gives_misfit: ClassVar[bool] = True
+
+    library: SpectralLibrary
+    prior: LightPrior
+    class_prior: FloatArray
+    """(classes,), sums to one."""
+    temperature: float
+    """Log-odds of classes are divided by it."""
+    ood_threshold: float
+    """Squared Mahalanobis distance above which a spectrum is out-of-distribution."""
     physics: bool = True
+    """False: light is a brightness alone, the same in all bands."""
+    classifier: SpectralClassifier | None = None
+    """q(y|x), where it was trained."""
     device: str = "cpu"
-    methods: tuple[Method, ...] = ("posterior", "classifier")
-    gives_irradiance: bool = True
-    gives_misfit: bool = True
-    _solvers: dict[tuple[bool, bytes], PosteriorSolver] = field(default_factory=dict, repr=False)
+    _solvers: dict[bytes, PosteriorSolver] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The posterior, and the classifier where there is one."""
+        return ("posterior",) if self.classifier is None else ("posterior", "classifier")
 
     @classmethod
-    def fit(cls, job: Job) -> tuple[LibraryEstimator, TrainingSummary]:
-        """See `recipe`."""
-        from p3vae.models.landcover.library.recipe import train_library
+    def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
+        """Fitted to all labels; the scores are those of one that never saw the held-out polygons."""
+        estimator, summary = refitted(job, partial(cls._fitted, job))
+        if not job.settings.with_classifier:
+            return estimator, summary
+        from p3vae.models.landcover.library.student import train_classifier
 
-        return train_library(job)
+        return replace(estimator, classifier=train_classifier(estimator, job)), summary
+
+    @classmethod
+    def _fitted(cls, job: Job, data: TrainingSet) -> Self:
+        classes, seed, physics = len(job.legend), job.settings.seed, job.settings.physics
+        light = _light(job.irradiance, physics)
+        cos_zenith = job.frame.cos_zenith
+        fraction = job.settings.validation_fraction
+        chosen = calibrate(data, classes, light, cos_zenith, fraction, seed, job.on_step)
+        job.on_step(f"fitting {chosen.variability}")
+        library = fit_library(data, classes, chosen.variability, seed)
+        prior = fitted_prior(library, data, light, cos_zenith, seed)
+        class_prior = np.full(classes, 1 / classes)
+        if job.settings.class_prior == "labels":
+            class_prior = np.bincount(data.class_index, minlength=classes) / len(data.class_index)
+        elif job.settings.class_prior == "scene":
+            log_likelihood = scene_likelihood(library, prior, data, light, seed)
+            class_prior = scene_weights(log_likelihood)[1]
+        return cls(library, prior, class_prior, chosen.temperature, chosen.ood_threshold, physics)
 
     def predict_logits(
         self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
     ) -> PixelPrediction:
-        """Class, light and misfit from the posterior; the class from the classifier if asked.
+        """Classes by the posterior or by q(y|x), light by the posterior.
 
-        They err on different pixels, so that the posterior asks for a second opinion where it hesitates or
-        fits badly. Between close classes, the classifier tips the balance. By the share of the residual that
-        known ground does not show, the decoder may be wrong altogether: its log probabilities and those of
-        the second opinion are averaged with these shares. The opinion is the classifier's; but what counts
-        as unknown is unlike all that taught it, and is told by scatter, if given, by the method of the
-        classifier too. Where posterior and classifier disagree on what is known, scatter is a third witness.
+        An out-of-distribution spectrum is of a known class with a probability that falls with its distance;
+        the rest is shared evenly among the classes.
         """
         found = self.solver(irradiance).solve(spectra)
-        logits, rows = found.log_evidence, self._doubtful(found, method)
-        if len(rows):
-            first, misfit = _behind(logits[rows]), found.misfit[rows]
-            second = self._classified(spectra, rows).log_softmax(1)
-            own, third = _behind(first + _WITNESS * second), torch.zeros_like(first)
-            unknown = misfit > self.unknown_misfit
-            disputed = (first.argmax(1) != second.argmax(1)) & (method == "posterior")
-            asked = (unknown | disputed).nonzero().squeeze(1)
-            if self.spare is not None and len(asked):
-                scattered = self._solver(*self.spare, irradiance).solve(picked(spectra, rows[asked]))
-                told, is_unknown = scattered.log_evidence.log_softmax(1), unknown[asked, None]
-                second[asked] = torch.where(is_unknown, told, second[asked])
-                third[asked] = torch.where(is_unknown, 0.0, _behind(told))
-                self._light_the_strange(found, rows[asked], scattered)
-            explained = 1 / (misfit / usual_misfit(self.unknown_misfit)).clamp(min=1)[:, None]
-            both = torch.lerp(_behind(second), own, explained) + third
-            logits[rows] = second if method == "classifier" else both
-        return PixelPrediction(
-            logits, found.sun, found.sun_std, found.sky, found.misfit / self.unknown_misfit
-        )
-
-    def _doubtful(self, found: PixelPosterior, method: Method) -> Tensor:
-        """Which pixels need more than the posterior, (some,)."""
-        evidence = found.log_evidence
+        misfit = found.distance / self.ood_threshold
+        logits = found.logits
         if method == "classifier":
-            return torch.arange(len(evidence), device=evidence.device)
-        if self.library.scatter is not None:
-            return torch.arange(0, device=evidence.device)
-        hesitates = (_behind(evidence) > -HOPELESS).sum(1) > 1
-        return (hesitates | (found.misfit > usual_misfit(self.unknown_misfit))).nonzero().squeeze(1)
-
-    def _light_the_strange(self, found: PixelPosterior, rows: Tensor, scattered: PixelPosterior) -> None:
-        """Give the strange among some pixels the light that scatter has for them, (rows,)."""
-        strange = found.misfit[rows] > STRANGE * self.unknown_misfit
-        for values, better in zip(found[1:4], scattered[1:4], strict=True):
-            values[rows[strange]] = better[strange]
-
-    def _classified(self, spectra: Tensor, rows: Tensor) -> Tensor:
-        """Logits of the classifier, a few pixels at a time: it sees copies of the spectra.
-
-        In whole lanes, for the same reason as in `padded`.
-        """
-        parts = torch.split(rows, _FEW)
-        return torch.cat([self.classifier(picked(spectra, padded(some)))[: len(some)] for some in parts])
+            if self.classifier is None:
+                raise ValueError("the model was trained without a classifier")
+            logits = self.classifier(spectra)
+        known = 1 / misfit.clamp(min=1)[:, None]
+        logits = (known * logits.softmax(1) + (1 - known) / logits.shape[1]).log()
+        return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
-        """z, w, and the mixing of the posterior's likeliest class, (pixels, 2 + most spectra of a class)."""
-        from p3vae.models.landcover.library.endmembers import (
-            explain,  # brings scikit-learn, which maps do not need
-        )
-
-        found = self.solver(irradiance).solve(spectra)
-        best = found.log_evidence.argmax(1).cpu().numpy()
-        pixels = spectra.cpu().numpy().astype(np.float64)
-        mixing = np.zeros((len(pixels), max(len(rows) for rows in self.library.spectra)))
-        for k in np.unique(best):
-            rows, library = best == k, self.library.spectra[int(k)]
-            mixing[rows, : len(library)] = explain(pixels[rows], library, self._light(irradiance)).mixing
-        return torch.cat([found.sun[:, None], found.sky[:, None], found.sun.new_tensor(mixing)], 1)
+        """z, w, and the posterior mean of c under the likeliest class, (pixels, 2 + directions)."""
+        return self.solver(irradiance).codes(spectra)
 
     def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor:
-        """The spectra of the class mixed and lit; codes as `codes` gives them."""
-        spectra = codes.new_tensor(self.library.spectra[index])
-        light = codes[:, :2] @ codes.new_tensor(self._light(irradiance))
-        return light * (codes[:, 2 : 2 + len(spectra)] @ spectra)
+        """(z·a + w·b) ⊙ (ρ_y + V_y c); codes as `codes` gives them."""
+        light = codes[:, :2] @ codes.new_tensor(_light(irradiance, self.physics))
+        mean, directions = self.library.mean[index], self.library.directions[index]
+        return light * (codes.new_tensor(mean) + codes[:, 2:] @ codes.new_tensor(directions))
 
     def latent_spectra(self) -> list[SpectraArray]:
-        """The library."""
-        return list(self.library.spectra)
+        """The mean of each class, and one standard deviation along each direction."""
+        means = self.library.mean[:, None]
+        return list(np.concatenate([means, means + self.library.directions], 1))
 
     def solver(self, irradiance: SpectralIrradiance) -> PosteriorSolver:
-        """The exact posterior under one illumination."""
-        return self._solver(self.library, self.noise, irradiance)
-
-    def _solver(self, library: Library, noise: NoiseModel, irradiance: SpectralIrradiance) -> PosteriorSolver:
-        light = self._light(irradiance)
-        if light.shape[1] != len(self.wavelength_nm):
-            raise ValueError(f"irradiance has {light.shape[1]} bands, the model {len(self.wavelength_nm)}")
-        key = (library is self.library, light.tobytes())
+        """The posterior under one illumination."""
+        light = _light(irradiance, self.physics)
+        if light.shape[1] != self.library.mean.shape[1]:
+            raise ValueError(f"irradiance has {light.shape[1]} bands, the model {self.library.mean.shape[1]}")
+        cos_zenith = float(np.cos(np.radians(irradiance.sun_zenith_deg)))
+        key = light.tobytes() + np.float64(cos_zenith).tobytes()
         if key not in self._solvers:
-            self._solvers[key] = PosteriorSolver(
-                library, noise, light[0], light[1], self.wavelength_nm, self.device
-            )
+            self._solvers[key] = PosteriorSolver.build(
+                self.library,
+                self.prior.under(cos_zenith),
+                light,
+                class_prior=self.class_prior,
+                temperature=self.temperature,
+                level=_LEVEL,
+            ).to(self.device)
         return self._solvers[key]
 
-    def _light(self, irradiance: SpectralIrradiance) -> npt.NDArray[np.float64]:
-        """a and b, (2, bands); the twin without physics sees only a brightness."""
-        light = np.stack([irradiance.direct_ratio, irradiance.diffuse_ratio])
-        return light if self.physics else np.ones_like(light)
-
     def metadata(self) -> dict[str, Any]:
-        """Noise, misfit, and what kind of library it is."""
+        """What held-out polygons chose."""
         return {
-            "noise": asdict(self.noise),
-            "unknown_misfit": self.unknown_misfit,
-            "spectra_per_class": [len(rows) for rows in self.library.spectra],
-            "scattered": self.library.scatter is not None,
-            "spare_noise": None if self.spare is None else asdict(self.spare[1]),
+            "temperature": self.temperature,
+            "ood_threshold": self.ood_threshold,
+            "directions": self.library.directions.shape[1],
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """Libraries and classifier."""
-        found = _library_tensors("library.", self.library)
-        if self.spare is not None:
-            found |= _library_tensors("spare.", self.spare[0])
-        return found | {f"classifier.{name}": v for name, v in self.classifier.state_dict().items()}
+        """Library, priors and classifier."""
+        found = {f"library.{name}": values for name, values in self.library.tensors().items()}
+        found |= {f"light.{name}": values for name, values in self.prior.tensors().items()}
+        found["class_prior"] = torch.as_tensor(self.class_prior)
+        if self.classifier is not None:
+            found |= {f"classifier.{name}": value for name, value in self.classifier.state_dict().items()}
+        return found
 
     def to(self, device: str) -> Self:
         """The same estimator on another device."""
-        return replace(self, classifier=self.classifier.to(device), device=device, _solvers={})
+        return replace(self, classifier=self.classifier and self.classifier.to(device), device=device)
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """The estimator that gave these notes and tensors."""
-        classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
-        classifier.load_state_dict(part(tensors, "classifier."))
-        classes, spare = len(frame.legend), card.get("spare_noise")
+        """The estimator that gave this metadata and these tensors."""
+        classifier = None
+        if weights := part(tensors, "classifier."):
+            classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
+            classifier.load_state_dict(weights)
+            classifier.eval()
         return cls(
-            _library(part(tensors, "library."), classes),
-            NoiseModel(**card["noise"]),
-            float(card["unknown_misfit"]),
-            classifier.eval(),
-            frame.bands.wavelength_nm,
-            None
-            if spare is None
-            else (_library(part(tensors, "spare."), classes).as_spare(), NoiseModel(**spare)),
+            SpectralLibrary.restore(part(tensors, "library.")),
+            LightPrior.restore(part(tensors, "light.")),
+            tensors["class_prior"].numpy(),
+            float(card["temperature"]),
+            float(card["ood_threshold"]),
             frame.settings.physics,
+            classifier,
         )
 
 
-def _behind(logits: Tensor) -> Tensor:
-    """How far classes are behind the best, no further than hopeless, (pixels, classes)."""
-    return (logits - logits.amax(1, keepdim=True)).clamp(min=-HOPELESS)
-
-
-def _library_tensors(prefix: str, library: Library) -> dict[str, Tensor]:
-    found = {f"{prefix}{k}": torch.as_tensor(rows) for k, rows in enumerate(library.spectra)}
-    found[f"{prefix}surroundings"] = torch.as_tensor(library.surroundings)
-    if library.scatter is not None:
-        found[f"{prefix}scatter"] = torch.as_tensor(library.scatter)
-    return found
-
-
-def _library(tensors: Mapping[str, Tensor], classes: int) -> Library:
-    values = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-    spectra = tuple(values[str(k)] for k in range(classes))
-    return Library(spectra, values["surroundings"], values.get("scatter"))
+def _light(irradiance: SpectralIrradiance, physics: bool) -> npt.NDArray[np.float64]:
+    """a and b, (2, bands); without physics, the same constant: z·a + w·b is 1 on flat sunlit ground."""
+    if physics:
+        return np.stack([irradiance.direct_ratio, irradiance.diffuse_ratio]).astype(np.float64)
+    flat = 1 / (1 + np.cos(np.radians(irradiance.sun_zenith_deg)))
+    return np.full((2, len(irradiance.direct_ratio)), flat)
 
 
 ESTIMATOR = LibraryEstimator

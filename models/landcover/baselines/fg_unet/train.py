@@ -93,7 +93,7 @@ def _one_image(image: LabelledImage, unlabelled: int, images: int, seed: int) ->
 
 def train_fg_unet(kind: type[Kind], job: Job) -> tuple[Kind, TrainingSummary]:
     """Train on all patches, without the labels of the validation polygons."""
-    patches, held_out = job.data.patches, job.folds[0]
+    patches, held_out = job.data.patches, job.held_out
     if patches is None:
         raise TrainingError("fg-unet learns from image patches, and the training set has none")
     shown, hidden = _batches(patches, job.data.class_index, held_out)
@@ -139,9 +139,7 @@ def train_fg_unet(kind: type[Kind], job: Job) -> tuple[Kind, TrainingSummary]:
     estimator, restarts = with_restarts(build, attempt, job)
     logits, misfit = _at_labels(estimator.network, hidden)
     estimator.usual_misfit.copy_(misfit.quantile(_UNUSUAL).clamp(min=1e-6))
-    found[:] = logits.argmax(1)
-    summary = summarise(job, epochs, truth.numpy(), found.numpy(), classifier_f1=f1(), restarts=restarts)
-    return estimator, summary
+    return estimator, summarise(job, epochs, truth.numpy(), logits, restarts=restarts)
 
 
 def _batches(
