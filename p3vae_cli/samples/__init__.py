@@ -19,8 +19,23 @@ __all__ = [
     "Samples",
     "draw_pixels",
     "draw_samples",
+    "label_files",
     "read_labels",
 ]
+
+_SHAPEFILE = (".dbf", ".shx", ".prj", ".cpg")
+"""Ends of the files that make up a shapefile with its .shp."""
+
+
+def label_files(path: Path) -> tuple[Path, ...]:
+    """The files that labels are read from: the given one, and those beside it that hold its classes."""
+    if path.is_dir():  # a file geodatabase
+        return tuple(sorted(file for file in path.rglob("*") if file.is_file()))
+    beside = [path.with_name(f"{path.name}.aux.xml")]
+    if path.suffix.lower() == ".shp":
+        found = {file.suffix.lower(): file for file in path.parent.iterdir() if file.stem == path.stem}
+        beside += [found[end] for end in _SHAPEFILE if end in found]
+    return (path, *(file for file in beside if file.is_file()))
 
 
 def read_labels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ def draw_samples(
 ) -> Samples:
     """At most `per_class` labelled spectra of each class and about `unlabelled` others, by a seeded draw."""
     rng = np.random.default_rng(seed)
-    chosen = subset(pixels, _balanced(pixels, per_class, rng))
+    chosen = pixels.subset(_balanced(pixels, per_class, rng), "none was drawn")
     spectra, valid = _read_pixels(scene, chosen.row, chosen.col)
     if len(valid) and not valid.any():
         raise LabelError(
@@ -46,21 +46,8 @@ def draw_samples(
         )
     return Samples(
         spectra[valid],
-        subset(chosen, np.flatnonzero(valid)),
+        chosen.subset(np.flatnonzero(valid), "all that were drawn are nodata in the scene"),
         draw_pixels(scene, unlabelled, seed, leave_out=pixels).spectra,
-    )
-
-
-def subset(pixels: LabelledPixels, kept: Index) -> LabelledPixels:
-    """Some of the pixels, with the classes that remain."""
-    present = set(np.unique(pixels.class_id[kept]).tolist())
-    return replace(
-        pixels,
-        row=pixels.row[kept],
-        col=pixels.col[kept],
-        class_id=pixels.class_id[kept],
-        group=pixels.group[kept],
-        classes=tuple(entry for entry in pixels.classes if entry.id in present),
     )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from p3vae.cli.base.console import note
 from p3vae.cli.base.tiling import Window
-from p3vae.cli.samples.draw import Samples, subset
+from p3vae.cli.samples.draw import Samples
 from p3vae.cli.scenes.base import Scene
 from p3vae.models.landcover.patches import (
     MOST_BYTES,
@@ -51,7 +51,7 @@ def with_patches(
     return replace(
         samples,
         spectra=samples.spectra[plan.kept],
-        pixels=subset(pixels, np.flatnonzero(plan.kept)),
+        pixels=pixels.subset(np.flatnonzero(plan.kept), "all lie in patches that were left out"),
         patches=PatchSet(np.stack(read) if read else empty, plan.place).without_nodata(),
     )
 

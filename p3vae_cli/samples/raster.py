@@ -3,53 +3,74 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import rasterio
-from rasterio._err import CPLE_BaseError
 from rasterio.enums import Resampling
 from rasterio.errors import RasterioError
 from rasterio.vrt import WarpedVRT
 from scipy import ndimage
 
 from p3vae.cli.base.errors import LabelError
-from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
+from p3vae.cli.samples.pixels import (
+    MANY_CLASSES,
+    MAX_CLASSES,
+    LabelClass,
+    LabelledPixels,
+    NoLabelOnSceneError,
+    names_alike,
+)
 from p3vae.cli.scenes.base import Grid, reading, same_place
+from p3vae.cli.scenes.class_rasters import category_names, class_colours
+from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
+from p3vae.cli.scenes.gdal import GdalError, gdal_errors
 
 
 def is_raster(path: Path) -> bool:
     """True when GDAL sees at least one band in the file (a GeoPackage of polygons has none)."""
     try:
-        with rasterio.open(path) as source:
+        with open_dataset(path) as source:
             return bool(source.count)
-    except RasterioError:
+    except (RasterioError, ForeignFileError, IsADirectoryError):
         return False
 
 
 def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> LabelledPixels:
     """Labels of a raster on the scene's grid, or brought to it by nearest neighbour."""
-    with reading(path), rasterio.open(path) as source:
+    with reading(path), open_dataset(path) as source:
+        if source.count > 1:
+            raise LabelError(
+                f"has {source.count} bands, and class ids fill one",
+                path=path,
+                remedy="keep the one that holds them, e.g. with gdal_translate -b 1",
+            )
         values = _on_grid(source, grid, path)
         nodata = source.nodata
-        colours = _colours(source)
+        categories, colours = category_names(path, source), class_colours(source)
     unlabelled = ~np.isfinite(values) if nodata is None else ~np.isfinite(values) | (values == nodata)
     values = np.where(unlabelled, 0, values)
     if values.dtype.kind not in "iu" and (values.dtype.kind != "f" or np.any(np.mod(values, 1))):
         raise LabelError(
             "a label raster must hold whole numbers", path=path, remedy="use class ids from 1 to 255"
         )
-    labels = values.astype(np.int64)
-    ids = [int(value) for value in np.unique(labels) if value != 0]
+    ids = [int(value) for value in np.unique(values) if value != 0]
     _require_ids(ids, path)
-    names = _names(ids, _category_names(path), class_names, path)
+    labels = values.astype(np.int64)
+    names = _names(ids, categories, class_names, path)
     classes = tuple(LabelClass(id_, name, colours.get(id_)) for id_, name in zip(ids, names, strict=True))
     row, col = np.nonzero(labels)
-    return LabelledPixels(row, col, labels[row, col], _patches(labels, ids)[row, col], classes)
+    notes = names_alike(classes)
+    if len(ids) > MANY_CLASSES:
+        notes += (f"its {len(ids)} different values look like measurements, not classes",)
+    return LabelledPixels(row, col, labels[row, col], _patches(labels, ids)[row, col], classes, notes)
 
 
-def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDArray[np.generic]:
+def _on_grid(
+    source: rasterio.DatasetReader, grid: Grid, path: Path, *, continuous: bool = False
+) -> npt.NDArray[Any]:
+    """The first band on `grid`: as it is, or resampled, by nearest neighbour unless it is `continuous`."""
     if source.shape == (grid.height, grid.width) and same_place(source.crs, source.transform, grid):
         return np.asarray(source.read(1))
     if grid.transform is None or grid.crs is None or source.crs is None:
@@ -59,17 +80,21 @@ def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDAr
             remedy="give labels on the scene's grid, or vector labels",
         )
     try:
-        with WarpedVRT(
-            source,
-            crs=grid.crs,
-            transform=grid.transform,
-            width=grid.width,
-            height=grid.height,
-            resampling=Resampling.nearest,
-            nodata=source.nodata if source.nodata is not None else 0,
-        ) as warped:
+        with (
+            gdal_errors(),
+            WarpedVRT(
+                source,
+                crs=grid.crs,
+                transform=grid.transform,
+                width=grid.width,
+                height=grid.height,
+                resampling=_resampling(source, grid) if continuous else Resampling.nearest,
+                nodata=source.nodata if source.nodata is not None else (np.nan if continuous else 0),
+                dtype="float64" if continuous else None,
+            ) as warped,
+        ):
             return np.asarray(warped.read(1))
-    except CPLE_BaseError as error:
+    except GdalError as error:
         raise LabelError(
             "its CRS has no place in that of the scene",
             path=path,
@@ -77,14 +102,34 @@ def _on_grid(source: rasterio.DatasetReader, grid: Grid, path: Path) -> npt.NDAr
         ) from error
 
 
+def quantity_on_grid(path: Path, grid: Grid) -> npt.NDArray[np.float64]:
+    """The values of a raster of some quantity on `grid`, (rows, cols); NaN where it has none."""
+    with reading(path), rasterio.open(path, driver="GTiff") as source:
+        values = _on_grid(source, grid, path, continuous=True).astype(np.float64)
+        return values if source.nodata is None else np.where(values == source.nodata, np.nan, values)
+
+
+def _resampling(source: rasterio.DatasetReader, grid: Grid) -> Resampling:
+    """Finer pixels are averaged, others interpolated."""
+    assert grid.transform is not None
+    finer = source.crs == grid.crs and abs(source.transform.determinant) < abs(grid.transform.determinant)
+    return Resampling.average if finer else Resampling.bilinear
+
+
 def _require_ids(ids: list[int], path: Path) -> None:
     if not ids:
         raise NoLabelOnSceneError(
             "no labelled pixel falls on the scene", path=path, remedy="0 and nodata count as unlabelled"
         )
+    if len(ids) > MAX_CLASSES:
+        raise LabelError(
+            f"its {len(ids)} different values look like measurements, not classes",
+            path=path,
+            remedy="give a raster of class ids from 1 to 255",
+        )
     if ids[0] < 0 or ids[-1] > MAX_CLASSES:
         raise LabelError(
-            f"class ids go from {ids[0]} to {ids[-1]}", path=path, remedy="use ids from 1 to 255"
+            f"class ids go from {ids[0]:g} to {ids[-1]:g}", path=path, remedy="use ids from 1 to 255"
         )
 
 
@@ -98,27 +143,6 @@ def _names(ids: list[int], categories: dict[int, str], class_names: tuple[str, .
             )
         return list(class_names)
     return [categories.get(id_) or f"class {id_}" for id_ in ids]
-
-
-def _category_names(path: Path) -> dict[int, str]:
-    """GDAL's category names: rasterio does not expose them, the auxiliary file holds them by index."""
-    auxiliary = path.with_name(path.name + ".aux.xml")
-    if not auxiliary.is_file():
-        return {}
-    try:
-        root = ElementTree.parse(auxiliary).getroot()  # noqa: S314 - a local file of the user's own; no entities are fetched
-    except ElementTree.ParseError:
-        return {}
-    names = root.findall("./PAMRasterBand/CategoryNames/Category")
-    return {index: (name.text or "").strip() for index, name in enumerate(names)}
-
-
-def _colours(source: rasterio.DatasetReader) -> dict[int, str]:
-    try:
-        table = source.colormap(1)
-    except ValueError:
-        return {}
-    return {value: "#{:02x}{:02x}{:02x}".format(*rgba[:3]) for value, rgba in table.items()}
 
 
 def _patches(labels: npt.NDArray[np.int64], ids: list[int]) -> npt.NDArray[np.int64]:

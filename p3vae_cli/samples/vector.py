@@ -14,13 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import shapely
 from affine import Affine
-from pyogrio.errors import DataLayerError, DataSourceError
 from rasterio import features
 from shapely.geometry.base import BaseGeometry
 
 from p3vae.cli.base.errors import LabelError
-from p3vae.cli.samples.pixels import MAX_CLASSES, LabelClass, LabelledPixels, NoLabelOnSceneError
+from p3vae.cli.samples.pixels import (
+    MANY_CLASSES,
+    MAX_CLASSES,
+    LabelClass,
+    LabelledPixels,
+    NoLabelOnSceneError,
+    names_alike,
+)
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.masking import in_crs
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 
@@ -67,15 +74,19 @@ def vector_labels(path: Path, grid: Grid, class_field: str | None) -> LabelledPi
         )
     row, col, class_id, group = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
     kept, dropped = _one_class_each(row, col, class_id, grid)
-    notes = _notes(impure, outside, dropped)
-    return LabelledPixels(row[kept], col[kept], class_id[kept], group[kept], classes, notes)
+    many = len(classes) > MANY_CLASSES
+    notes = (
+        *_notes(int(names.isna().sum()), impure, outside, dropped),
+        *names_alike(classes),
+        *((f"{len(classes)} classes in the field {names.name!r}: is it the right one?",) if many else ()),
+    )
+    everywhere = LabelledPixels(row, col, class_id, group, classes, notes)
+    on_scene = everywhere.subset(np.arange(len(row)), "all lie outside the scene or cover no pixel")
+    return on_scene.subset(kept, "all are claimed by another class too")
 
 
 def _read(path: Path) -> geopandas.GeoDataFrame:
-    try:
-        frame = geopandas.read_file(path)
-    except (DataSourceError, DataLayerError, OSError) as error:
-        raise LabelError(f"cannot be read as vector or raster labels: {error}", path=path) from error
+    frame = read_polygons(path, LabelError)
     if not isinstance(frame, geopandas.GeoDataFrame) or frame.empty:
         raise LabelError("holds no geometries", path=path)
     return frame
@@ -97,12 +108,19 @@ def _class_names(frame: geopandas.GeoDataFrame, class_field: str | None, path: P
         raise LabelError(
             problem, path=path, remedy=f"--class-field may be: {', '.join(fields) or 'none there'}"
         )
-    names = frame[chosen].map(lambda value: str(value).strip() or None, na_action="ignore")
+    names = frame[chosen].map(_class_name, na_action="ignore")
     if names.isna().all():
         raise LabelError(
             f"the field {chosen!r} is empty", path=path, remedy="name another one with --class-field"
         )
     return names
+
+
+def _class_name(value: object) -> str | None:
+    """As text; whole numbers beside missing ones are read as 1.0, 2.0, ..."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip() or None
 
 
 def _colour(rows: geopandas.GeoDataFrame) -> str | None:
@@ -152,8 +170,9 @@ def _one_class_each(
     return order[first[lowest == highest]], int((lowest != highest).sum())
 
 
-def _notes(impure: int, outside: int, dropped: int) -> tuple[str, ...]:
+def _notes(nameless: int, impure: int, outside: int, dropped: int) -> tuple[str, ...]:
     notes = (
+        (nameless, f"{nameless} label geometries without a class were left out"),
         (outside, f"{outside} label geometries lie outside the scene or cover no pixel"),
         (impure, f"{impure} polygons hold no pure pixel: pixels half inside were taken"),
         (dropped, f"{dropped} pixels claimed by two classes were left out"),

@@ -2,7 +2,7 @@
 
 from p3vae.cli.base.tiling import SpectraTile
 from p3vae.cli.scenes.base import UNITS, Acquisition, Grid, Quantity, Scene, SceneOptions
-from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.opening import open_scene, scene_files
 from p3vae.cli.scenes.overrides import parse_ranges
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "SpectraTile",
     "open_scene",
     "parse_ranges",
+    "scene_files",
 ]

@@ -8,6 +8,7 @@ to all products (band order, masking, what the user overrides by option) is done
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +24,9 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.base.errors import P3vaeError, SceneError
 from p3vae.cli.base.tiling import SpectraTile, Window
+from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.physics.spectral_response import Bands
 
 Quantity = Literal["reflectance", "radiance"]
@@ -55,6 +57,8 @@ class SceneOptions:
     """Physical value of one count, for GeoTIFF and ENVI; replaces scale and offset of the file."""
     nodata: float | None = None
     """Stored value that means "missing", for GeoTIFF and ENVI."""
+    drivers: tuple[str, ...] = ()
+    """GDAL drivers that may open the scene besides those of the known products."""
     overlap: Overlap = "swir"
     """Which PRISMA detector is kept where both see the same wavelengths."""
 
@@ -133,7 +137,10 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """An opened hyperspectral scene: its metadata at hand, its pixels read window by window."""
+    """An opened hyperspectral scene: its metadata at hand, its pixels read window by window.
+
+    Threads may share it; they read one after the other, because the libraries below do not allow more.
+    """
 
     path: Path
     product: str
@@ -153,6 +160,9 @@ class Scene:
     column_fwhm_nm: FloatArray | None = field(default=None, repr=False)
     """(width, bands): widths [nm] of every image column, where known."""
     geolocator: Geolocator | None = field(default=None, repr=False)
+    files: tuple[FileIdentity, ...] = field(default=(), repr=False)
+    """The files that it is read from, as they were before the first byte was read."""
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property
     def unit(self) -> str:
@@ -162,7 +172,7 @@ class Scene:
     def read(self, window: Window) -> SpectraTile:
         """The spectra of a window, which must lie inside the grid; bad bands come back as NaN."""
         self._check_inside(window)
-        with reading(self.path):
+        with self.lock, reading(self.path):
             values = self.reader.read(window, self.file_bands)
         valid = _all_finite(values, self.bands.good)
         for run in _runs(~self.bands.good):
@@ -174,12 +184,13 @@ class Scene:
         self._check_inside(window)
         if self.geolocator is None:
             return None
-        with reading(self.path):
+        with self.lock, reading(self.path):
             return self.geolocator(window)
 
     def close(self) -> None:
         """Release the file; the scene cannot be read afterwards."""
-        self.reader.close()
+        with self.lock:
+            self.reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -198,10 +209,13 @@ class Scene:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns whatever the raster libraries raise on a damaged file into a SceneError."""
+    """Turns whatever the libraries raise on a damaged or foreign file into a SceneError.
+
+    They raise nearly anything: a changed byte may turn a number into a group, or a size into a huge one.
+    """
     try:
         yield
-    except SceneError:
+    except P3vaeError:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SceneError("no such file", path=path, remedy="check the path") from error
@@ -216,7 +230,11 @@ def reading(path: Path) -> Iterator[None]:
             if too_long
             else "the file looks truncated or damaged; copy or download it again",
         ) from error
-    except (LookupError, ValueError) as error:
+    except MemoryError as error:
+        raise SceneError(
+            "claims more values than memory can hold", path=path, remedy="check that the file is intact"
+        ) from error
+    except Exception as error:
         raise SceneError(
             f"is not laid out as expected: {_one_line(error)}",
             path=path,

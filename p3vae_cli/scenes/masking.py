@@ -20,6 +20,7 @@ from rasterio.errors import RasterioError
 from p3vae.cli.base.errors import P3vaeError, UsageError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, reading, same_place
+from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset, read_polygons
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def read_mask(mask: Path, grid: Grid) -> Mask:
         mask.stat()
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path=mask, remedy="check the path") from error
-    with suppress(RasterioError), rasterio.open(mask) as source:  # what cannot be opened may be polygons
+    not_a_raster = (RasterioError, ForeignFileError, IsADirectoryError)
+    with suppress(*not_a_raster), open_dataset(mask) as source:  # it may be polygons then
         if source.count:
             _require_grid(source, mask, grid)
             return _RasterMask(mask)
@@ -80,7 +82,7 @@ class _RasterMask:
     path: Path
 
     def kept(self, window: Window) -> npt.NDArray[np.bool_]:
-        with reading(self.path), rasterio.open(self.path) as source:
+        with reading(self.path), open_dataset(self.path) as source:
             values = source.read(1, window=window.slices, masked=True)
         kept = values.filled(0)
         return np.asarray((kept != 0) & ~np.isnan(kept))
@@ -102,12 +104,8 @@ class _PolygonMask:
 
 def _pixel_polygons(path: Path, grid: Grid) -> list[shapely.Geometry]:
     import geopandas  # slow to import, and most runs have no polygons
-    from pyogrio.errors import DataLayerError, DataSourceError
 
-    try:
-        frame = geopandas.read_file(path)
-    except (DataSourceError, DataLayerError, OSError) as error:
-        raise UsageError(f"cannot be read as a mask: {error}", path=path) from error
+    frame = read_polygons(path, UsageError)
     if isinstance(frame, geopandas.GeoDataFrame):
         frame = frame[~(frame.geometry.isna() | frame.geometry.is_empty)]
     if not isinstance(frame, geopandas.GeoDataFrame) or frame.empty:

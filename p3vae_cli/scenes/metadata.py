@@ -18,6 +18,9 @@ _POWER = re.compile(r"(?<![a-z])(u|µ|μ|m|micro|milli)?[ -]?w(?:atts?)?(?![a-z]
 _POWER_FACTOR = {None: 1.0, "m": 1e-3, "milli": 1e-3}
 _WAVELENGTH_IN_WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*(nm|nanomet\w*|um|µm|μm|microm\w*)\b", re.IGNORECASE)
 
+_LONGEST_DESCRIPTION = 1000
+"""Characters of a band's description that are searched, which takes the square of that."""
+
 
 @dataclass(frozen=True)
 class Meaning:
@@ -54,7 +57,7 @@ def nm_per_unit(unit: str | None, values: FloatArray) -> float:
 
 def wavelength_in_words(text: str | None) -> float | None:
     """Wavelength [nm] named in a band description, e.g. "Band 3 (0.55 µm)"; None when there is none."""
-    match = _WAVELENGTH_IN_WORDS.search(text or "")
+    match = _WAVELENGTH_IN_WORDS.search((text or "")[:_LONGEST_DESCRIPTION])
     if match is None:
         return None
     value = float(match[1])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
 from p3vae.cli.scenes.base import Product, Scene, SceneOptions, reading
+from p3vae.cli.scenes.drivers import TIFF
 from p3vae.cli.scenes.formats import emit, enmap, envi, geotiff, prisma
 from p3vae.cli.scenes.formats.hdf5 import open_hdf5
+from p3vae.cli.scenes.identity import FileIdentity, identify
 
 _HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
-_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _KNOWN = "give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file"
 
 
@@ -21,27 +23,51 @@ def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene
     Close it, or use it in a `with` statement. Raises SceneError, which names file, problem and remedy.
     """
     path, options = Path(path), overrides or SceneOptions()
-    product = _open_product(path, options)
-    if product.name in ("PRISMA", "EnMAP", "EMIT"):
-        _refuse_calibration(product, options)
-    return assemble(product, options)
+    start = _start(path)
+    with reading(path):
+        files = identify(scene_files(path))
+        product = _open_product(path, start, options)
+        if product.name in ("PRISMA", "EnMAP", "EMIT"):
+            _refuse_calibration(product, options)
+        return replace(assemble(product, options), files=files)
 
 
-def _open_product(path: Path, options: SceneOptions) -> Product:
+def scene_files(path: Path) -> tuple[Path, ...]:
+    """The files that a scene is read from: its image first, then those beside it that describe it."""
+    if enmap.is_enmap(path):
+        return enmap.image_and_metadata(path)
+    with reading(path), path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(_HDF5):
+        observation = emit.observation_file(path)
+        return (path,) if observation in (None, path) else (path, observation)
+    header = None if start.startswith((_ZIP, *TIFF)) else envi.header_of(path)
+    image = envi.data_of(path) if header == path else path
+    beside = (header, image.with_name(f"{image.name}.aux.xml"))
+    return (image, *(file for file in beside if file is not None and file.is_file()))
+
+
+def _start(path: Path) -> bytes:
+    """The first bytes of a file that may be a scene."""
     with reading(path):
         if path.is_dir():
             raise SceneError("is a folder", path=path, remedy="give the image or product file in it")
+        FileIdentity.of(path)
         with path.open("rb") as file:
             start = file.read(512)
     if not _is_utf8(path):  # GDAL takes no other names
         raise SceneError("has a name that is not UTF-8", path=path, remedy="rename the file or its folder")
     if not start:
         raise SceneError("is empty", path=path, remedy="copy or download it again")
+    return start
+
+
+def _open_product(path: Path, start: bytes, options: SceneOptions) -> Product:
     if start.startswith(_HDF5):
         return _open_hdf5_product(path)
     if start.startswith(_ZIP):
         return prisma.open_product(path)
-    if start.startswith(_TIFF) or start.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<"):
+    if start.startswith(TIFF) or start.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<"):
         return enmap.open_product(path) if enmap.is_enmap(path) else geotiff.open_product(path, options)
     if envi.header_of(path) is not None:
         return envi.open_product(path, options)

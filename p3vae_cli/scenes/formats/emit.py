@@ -29,7 +29,7 @@ from p3vae.cli.scenes.base import (
     as_slice,
     reading,
 )
-from p3vae.cli.scenes.formats.hdf5 import attribute, open_hdf5, text
+from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_hdf5, small_array, text
 from p3vae.cli.scenes.metadata import utc_time
 
 _FILL = -9999.0
@@ -105,9 +105,9 @@ def _product(path: Path, file: h5py.File) -> Product:
     if "location/glt_x" not in file or "location/glt_y" not in file:
         raise SceneError("has no geometric lookup table", path=path, remedy="download the original granule")
     level, quantity, factor = _KINDS[kind]
-    bands = file["sensor_band_parameters"]
-    good = np.asarray(bands["good_wavelengths"]) > 0 if "good_wavelengths" in bands else None
-    wavelength: FloatArray = np.asarray(bands["wavelengths"], dtype=float)
+    bands = group(file, "sensor_band_parameters")
+    good = small_array(bands["good_wavelengths"]) > 0 if "good_wavelengths" in bands else None
+    wavelength: FloatArray = small_array(bands["wavelengths"])
     grid = _grid(path, file)
     return Product(
         path=path,
@@ -115,7 +115,7 @@ def _product(path: Path, file: h5py.File) -> Product:
         level=level,
         grid=grid,
         wavelength_nm=wavelength,
-        fwhm_nm=np.asarray(bands["fwhm"], dtype=float) if "fwhm" in bands else None,
+        fwhm_nm=small_array(bands["fwhm"]) if "fwhm" in bands else None,
         good=np.ones(file[kind].shape[2], dtype=bool) if good is None else good,
         quantity=quantity,
         acquisition=_acquisition(path, file),
@@ -128,7 +128,7 @@ def _grid(path: Path, file: h5py.File) -> Grid:
     height, width = file["location/glt_x"].shape
     try:
         transform = Affine.from_gdal(*(float(value) for value in np.ravel(attribute(file, "geotransform"))))
-        crs = CRS.from_user_input(text(attribute(file, "spatial_ref")))
+        crs = CRS.from_wkt(text(attribute(file, "spatial_ref")))  # other forms may name a file or a host
     except (KeyError, TypeError, CRSError) as error:
         raise SceneError(f"has no usable map grid: {error}", path=path, remedy="download it again") from error
     return Grid(width, height, crs, transform)
@@ -136,7 +136,7 @@ def _grid(path: Path, file: h5py.File) -> Grid:
 
 def _acquisition(path: Path, file: h5py.File) -> Acquisition:
     time = utc_time(text(file.attrs["time_coverage_start"])) if "time_coverage_start" in file.attrs else None
-    companion = _observation_file(path)
+    companion = observation_file(path)
     if companion is None:
         return Acquisition(time=time)
     with reading(companion), open_hdf5(companion) as observed:
@@ -152,7 +152,7 @@ def _acquisition(path: Path, file: h5py.File) -> Acquisition:
     )
 
 
-def _observation_file(path: Path) -> Path | None:
+def observation_file(path: Path) -> Path | None:
     """The OBS file of the same acquisition in the same folder."""
     stamp = re.search(r"\d{8}T\d{6}", path.name)
     if stamp is None:

@@ -12,7 +12,9 @@ import numpy as np
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.base import Acquisition, FloatArray, Product, Quantity, reading
 from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster
+from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.metadata import utc_time
+from p3vae.cli.scenes.xml import parse_xml
 
 _IMAGE = re.compile(r"(?P<scene>ENMAP.*)-SPECTRAL_IMAGE(?P<detector>_VNIR|_SWIR)?\.TIFF?", re.IGNORECASE)
 _METADATA = re.compile(r"(?P<scene>ENMAP.*)-METADATA\.XML", re.IGNORECASE)
@@ -28,7 +30,7 @@ def is_enmap(path: Path) -> bool:
 
 def open_product(path: Path) -> Product:
     """Opens EnMAP from its TIF or its XML; the other one must lie beside it."""
-    image, metadata = _pair(path)
+    image, metadata = image_and_metadata(path)
     root = _parse(metadata)
     with reading(metadata):
         level = _level(root, metadata)
@@ -59,7 +61,7 @@ def open_product(path: Path) -> Product:
     )
 
 
-def _pair(path: Path) -> tuple[Path, Path]:
+def image_and_metadata(path: Path) -> tuple[Path, Path]:
     """Image and metadata: the names differ in their ending only, in either case."""
     match = _IMAGE.fullmatch(path.name) or _METADATA.fullmatch(path.name)
     if match is None:
@@ -83,15 +85,12 @@ def _pair(path: Path) -> tuple[Path, Path]:
 
 def _parse(path: Path) -> ET.Element:
     with reading(path):
-        text = path.read_bytes()
-    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-        raise SceneError(
-            "declares XML entities, which no EnMAP product does", path=path, remedy="download it again"
-        )
+        FileIdentity.of(path)
+        content = path.read_bytes()
     try:
-        return ET.fromstring(text)  # noqa: S314 (entities, the danger of this parser, are refused above)
-    except ET.ParseError as error:
-        raise SceneError(f"is not readable XML: {error}", path=path, remedy="download it again") from error
+        return parse_xml(content)
+    except ValueError as error:
+        raise SceneError(f"{error}", path=path, remedy="download it again") from error
 
 
 def _level(root: ET.Element, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""GeoTIFF and COG, and any other raster GDAL can open.
+"""GeoTIFF and COG, and rasters that GDAL opens by a driver the user has named.
 
 Wavelengths are looked for in the ENVI namespace, in band tags, in the IMAGERY domain, and last in the
 band descriptions: IMAGERY comes late because GDAL rounds it to 1 nm for copies of ENVI files.
@@ -31,12 +31,15 @@ _NAMES = {"GTiff": "GeoTIFF", "COG": "GeoTIFF"}
 
 def open_product(path: Path, options: SceneOptions) -> Product:
     """Opens a raster whose bands are the spectrum."""
-    source = open_raster(path)
+    source = open_raster(path, options.drivers)
     try:
         return _product(path, source, options)
     except ValueError as error:
         source.close()
         raise SceneError(f"has unreadable metadata: {error}", path=path, remedy="correct its tags") from error
+    except BaseException:
+        source.close()
+        raise
 
 
 def _product(path: Path, source: rasterio.DatasetReader, options: SceneOptions) -> Product:

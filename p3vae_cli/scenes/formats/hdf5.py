@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import lzma
 import os
+import shutil
 import tempfile
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.base import reading
+from p3vae.cli.scenes.identity import FileIdentity
 
 _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED = 1
 """Flag of a member that needs a password."""
 _COPY_BYTES = 1 << 22
+_LARGEST_TABLE = 10_000_000
+"""Values of a table that is read whole: wavelengths of every detector element."""
 
 
 class FileSection(io.RawIOBase):
@@ -67,14 +73,14 @@ class Hdf5Archive:
     """An HDF5 file inside a zip archive, read in place when stored, else unpacked until closed."""
 
     def __init__(self, path: Path, suffix: str) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._unpacked: IO[bytes] | None = None
         self._section: FileSection | None = None
         with reading(path):
             try:
                 with zipfile.ZipFile(path) as archive:
                     member = _only_member(path, archive, suffix)
                     self.member_name = PurePosixPath(member.filename).name
-                    self.file = self._open(path, archive, member)
+                    self.file = self_contained(path, self._open(path, archive, member))
             except (zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
                 self.close()
                 raise SceneError(
@@ -97,8 +103,8 @@ class Hdf5Archive:
             self.file.close()
         if self._section is not None:
             self._section.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._unpacked is not None:
+            self._unpacked.close()
 
     def _open(self, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> h5py.File:
         if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & _ENCRYPTED:
@@ -108,18 +114,90 @@ class Hdf5Archive:
             raise SceneError(
                 "is encrypted", path=path, remedy=f"unpack it and give the {Path(member.filename).suffix}"
             )
-        self._folder = tempfile.TemporaryDirectory(prefix="p3vae-")
-        unpacked = Path(self._folder.name) / "scene.h5"
-        with archive.open(member) as packed, unpacked.open("wb") as target:
-            while block := packed.read(_COPY_BYTES):
-                target.write(block)
-        return h5py.File(unpacked, "r")
+        with archive.open(member) as packed:
+            self._unpacked = _unpacked(path, packed, member.file_size)
+        return h5py.File(self._unpacked, "r")
+
+
+def _unpacked(path: Path, packed: IO[bytes], size: int) -> IO[bytes]:
+    """A temporary file with the content of a member; nameless: nothing remains of a killed process."""
+    try:
+        room = shutil.disk_usage(tempfile.gettempdir()).free
+        target = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the archive
+    except OSError as error:
+        raise SceneError(
+            f"cannot be unpacked: no usable folder for temporary files ({error.strerror or error})",
+            path=path,
+            remedy="set TMPDIR to one, or unpack it and give the file in it",
+        ) from error
+    try:
+        if size > room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        while block := packed.read(_COPY_BYTES):
+            target.write(block)
+        target.flush()
+    except OSError as error:
+        target.close()
+        if error.errno != errno.ENOSPC:
+            raise
+        raise SceneError(
+            f"unpacked it takes {size / 2**20:,.1f} MB, and {tempfile.gettempdir()} has too little room",
+            path=path,
+            remedy="set TMPDIR to a larger folder, or unpack it and give the file in it",
+        ) from error
+    except BaseException:
+        target.close()
+        raise
+    return target
 
 
 def open_hdf5(path: Path) -> h5py.File:
-    """Opens an HDF5 file for reading."""
+    """Opens an HDF5 file for reading, if all its data are inside."""
     with reading(path):
-        return h5py.File(path, "r")
+        FileIdentity.of(path)
+        return self_contained(path, h5py.File(path, "r"))
+
+
+def self_contained(path: Path, file: h5py.File) -> h5py.File:
+    """The same file; SceneError, and the file closed, if any of its data are kept in other files."""
+    try:
+        foreign = file.id.links.visit(_foreign_link, info=True) or file.visititems(_foreign_data)
+    except BaseException:
+        file.close()
+        raise
+    if not foreign:
+        return file
+    file.close()
+    raise SceneError(
+        f"refers to data in other files ({foreign})", path=path, remedy="download the original product"
+    )
+
+
+def _foreign_link(name: bytes, info: Any) -> str | None:
+    if info.type in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT):
+        return None
+    return name.decode(errors="replace")
+
+
+def _foreign_data(name: str, node: h5py.HLObject) -> str | None:
+    if isinstance(node, h5py.Dataset) and (node.external or node.is_virtual):
+        return name
+    return None
+
+
+def group(parent: h5py.Group, name: str) -> h5py.Group:
+    """A group; ValueError for data in its place, in which a search by name would look at every value."""
+    found = parent[name]
+    if not isinstance(found, h5py.Group):
+        raise ValueError(f"{name} is no group")
+    return found
+
+
+def small_array(dataset: h5py.Dataset) -> npt.NDArray[np.float64]:
+    """All values of a table; ValueError when it claims to be larger than any table of a product is."""
+    if dataset.size > _LARGEST_TABLE:
+        raise ValueError(f"{dataset.name} claims {dataset.size} values")
+    return np.asarray(dataset, dtype=np.float64)
 
 
 def attribute(node: h5py.HLObject, name: str) -> Any:

@@ -28,7 +28,7 @@ from p3vae.cli.scenes.base import (
     as_slice,
     reading,
 )
-from p3vae.cli.scenes.formats.hdf5 import Hdf5Archive, attribute, open_hdf5, text
+from p3vae.cli.scenes.formats.hdf5 import Hdf5Archive, attribute, group, open_hdf5, text
 from p3vae.cli.scenes.formats.prisma_geometry import (
     Geolocation,
     column_table,
@@ -177,11 +177,11 @@ def _product(path: Path, file: h5py.File, release: Callable[[], None]) -> Produc
 
 def _swath(path: Path, file: h5py.File) -> tuple[str, h5py.Group]:
     """Level and co-registered hyperspectral swath."""
-    swaths = file.get("HDFEOS/SWATHS", {})
+    swaths = group(file, "HDFEOS/SWATHS") if "HDFEOS/SWATHS" in file else {}
     found = [match for match in map(_SWATH.fullmatch, swaths) if match]
     for match in found:
         if match[2] == "HCO":
-            return match[1], swaths[match[0]]
+            return match[1], group(swaths, match[0])
     if not found:
         raise SceneError("holds no PRISMA swath", path=path, remedy="give a PRISMA L1, L2B, L2C or L2D file")
     kinds = ", ".join(sorted(match[2] for match in found))
@@ -196,6 +196,8 @@ def _detectors(path: Path, file: h5py.File, swath: h5py.Group, level: str) -> li
     found: list[Detector] = []
     for name in ("Vnir", "Swir"):
         cube = swath.get(f"Data Fields/{name.upper()}_Cube")
+        if cube is None and f"{name.upper()}_Cube" in set(group(swath, "Data Fields")):
+            raise ValueError(f"the {name.upper()} cube is listed, but not there")
         if cube is None:
             continue
         kind = "SAT" if level == "1" else "L2"

@@ -18,7 +18,8 @@ from rasterio.errors import CRSError
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import FloatArray, Grid
-from p3vae.cli.scenes.formats.hdf5 import attribute
+from p3vae.cli.scenes.formats.hdf5 import attribute, small_array
+from p3vae.cli.scenes.utm import utm_epsg
 
 _GCPS_PER_SIDE = 20
 _LARGEST_SMILE_NM = 5.0  # half of the band spacing: further away it is another band
@@ -108,7 +109,7 @@ def column_table(
         if centres is None or wanted is None:
             return None
         bands = slice(one.first_band, one.stop_band)
-        matched = _matched_columns(np.asarray(centres, float), np.asarray(wanted, float), centre_nm[bands])
+        matched = _matched_columns(small_array(centres), small_array(wanted), centre_nm[bands])
         if matched is None:
             return None
         tables.append(np.where(matched > 0, matched, nominal_nm[bands]))
@@ -184,8 +185,7 @@ def _utm(path: Path, file: h5py.File, x: float, y: float, geolocation: Geolocati
     except CRSError:
         pass
     lon, lat = _centre(path, file, geolocation)
-    zone = int((lon + 180) // 6) + 1
-    candidates = [(32600 if lat >= 0 else 32700) + (near - 1) % 60 + 1 for near in (zone, zone - 1, zone + 1)]
+    candidates = [utm_epsg(near, lat) for near in (lon, lon - 6.0, lon + 6.0)]
 
     def distance(epsg: int) -> float:
         east, north = Transformer.from_crs(4326, epsg, always_xy=True).transform(lon, lat)

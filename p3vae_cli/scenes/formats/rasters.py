@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import rasterio
-from rasterio.errors import NotGeoreferencedWarning
 from rasterio.windows import Window as RasterWindow
 
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Quantity, SceneOptions, reading
+from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.metadata import Meaning
 
 
-def open_raster(path: Path) -> rasterio.DatasetReader:
-    """Opens a raster, or explains why it is none."""
+def open_raster(path: Path, drivers: Sequence[str] = ()) -> rasterio.DatasetReader:
+    """Opens a raster, or explains why it is none; `drivers` are those that the user allows besides."""
     try:
-        with reading(path), warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            source = rasterio.open(path)
+        with reading(path):
+            source = open_dataset(path, drivers)
     except SceneError as error:
-        if "not recognized" not in error.problem:
+        if not isinstance(error.__cause__, ForeignFileError):
             raise
         raise SceneError(
-            "is not a raster", path=path, remedy="give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file"
+            str(error.__cause__),
+            path=path,
+            remedy="give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file; others need --driver NAME",
         ) from error
     if not source.count:
         source.close()

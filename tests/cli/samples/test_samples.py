@@ -147,7 +147,10 @@ def test_raster_labels_on_another_grid_are_brought_to_the_scene(tmp_path):
     ("make", "problem"),
     [
         (lambda p: p / "nothing.gpkg", "No such file"),
-        (lambda p: (p / "text.gpkg").write_text("hello") and p / "text.gpkg", "cannot be read"),
+        (
+            lambda p: (p / "text.gpkg").write_text("hello") and p / "text.gpkg",
+            "is neither a raster nor a known vector format",
+        ),
         (lambda p: write_vector(p / "far.gpkg", [pixel_box(900, 900, 950, 950)], ["a"]), "no label falls"),
         (lambda p: write_raster(p / "zero.tif", np.zeros((40, 50), np.uint8)), "no labelled pixel"),
         (lambda p: write_raster(p / "half.tif", np.full((40, 50), 1.5, np.float32)), "whole numbers"),

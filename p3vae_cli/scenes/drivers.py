@@ -1,0 +1,139 @@
+"""The kinds of files that are opened, by name: others may refer to any file or host.
+
+GDAL tries every driver it has. Among them are formats that are mere descriptions of other files (VRT, WMS,
+STACIT, GDALG), under any file name. A file from somebody else must not decide what is read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import warnings
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rasterio
+from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+
+from p3vae.cli.base.console import note
+from p3vae.cli.base.errors import P3vaeError
+from p3vae.cli.scenes.identity import FileIdentity
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+"""First bytes of TIFF files."""
+_RASTERS = ("GTiff", "ENVI")
+_SIBLINGS = (".msk", ".ovr")
+"""Ends of files beside a raster that GDAL opens by itself."""
+VECTORS = "GeoPackage, GeoJSON, shapefile, FlatGeobuf or file geodatabase"
+"""What polygons are read from."""
+_SQLITE, _SHAPEFILE, _FLATGEOBUF = b"SQLite format 3\0", b"\0\0\x27\x0a", b"fgb"
+_GEOJSON = (
+    "FeatureCollection",
+    "Feature",
+    "GeometryCollection",
+    "Polygon",
+    "MultiPolygon",
+    "Point",
+    "MultiPoint",
+)
+_REFERENCE = b"<OGRVRT"
+"""What GDAL looks for, anywhere in a file's beginning, to take it for a description of other files."""
+_BEGINNING = 2**16
+
+
+class ForeignFileError(Exception):
+    """A file of a kind that is not opened."""
+
+
+def open_dataset(path: Path, more: Sequence[str] = ()) -> rasterio.DatasetReader:
+    """A raster that GDAL opens as GeoTIFF or ENVI, or by a driver that the user has named.
+
+    ForeignFileError for other files; RasterioError for damaged ones.
+    """
+    FileIdentity.of(path)
+    _require_plain_siblings(path)
+    drivers = ("GTiff",) if beginning(path).startswith(TIFF) else (*_RASTERS, *more)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        for driver in drivers:
+            try:
+                return rasterio.open(path, driver=driver)
+            except RasterioIOError as error:
+                if "not recognized" not in str(error):
+                    raise
+    raise ForeignFileError("is not a raster in GeoTIFF or ENVI format")
+
+
+def _require_plain_siblings(path: Path) -> None:
+    for end in _SIBLINGS:
+        beside = path.with_name(path.name + end)
+        if beside.exists() and not beginning(beside).startswith(TIFF):
+            raise ForeignFileError(f"has {beside.name} beside it, which is no TIFF")
+
+
+def beginning(path: Path) -> bytes:
+    """The first bytes of a regular file."""
+    FileIdentity.of(path)
+    with path.open("rb") as file:
+        return file.read(_BEGINNING)
+
+
+def read_polygons(path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
+    """The geometries of a vector file of a known kind; any failure is a `refused` about it."""
+    import geopandas  # slow to import, and most runs have no polygons
+
+    try:
+        _require_vector(path)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            frame = geopandas.read_file(path)
+        for text in sorted({str(warning.message) for warning in caught}):
+            note(f"warning: {path}: {text}")
+        return frame
+    except P3vaeError:
+        raise
+    except ForeignFileError as error:
+        raise refused(str(error), path=path, remedy=f"give a {VECTORS}") from error
+    except Exception as error:  # of GDAL, GEOS, PROJ and the decoding of text, each with a family of its own
+        reason = " ".join(str(error).split())[:200]
+        raise refused(f"cannot be read: {reason}", path=path, remedy=f"give a {VECTORS}") from error
+
+
+def _require_vector(path: Path) -> None:
+    if path.is_dir():
+        if path.suffix.lower() != ".gdb" or not (path / "a00000001.gdbtable").is_file():
+            raise ForeignFileError("is a folder, but no file geodatabase")
+        return
+    start = beginning(path)
+    if _REFERENCE in start:
+        raise ForeignFileError("refers to other files")
+    if start.startswith(_SQLITE):
+        _require_plain_tables(path)
+    elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        _require_geojson(path)
+    elif not start.startswith((_SHAPEFILE, _FLATGEOBUF)):
+        raise ForeignFileError("is neither a raster nor a known vector format")
+
+
+def _require_plain_tables(path: Path) -> None:
+    """Virtual tables of SQLite may show other files; those of a GeoPackage are indices (rtree)."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        rows: list[tuple[Any]] = database.execute("SELECT sql FROM sqlite_master").fetchall()
+    for (statement,) in rows:
+        words = " ".join(str(statement or "").lower().split())
+        if words.startswith("create virtual") and " using rtree" not in words:
+            raise ForeignFileError("holds virtual tables")
+
+
+def _require_geojson(path: Path) -> None:
+    content = json.loads(path.read_text(encoding="utf-8-sig"))
+    if not isinstance(content, dict) or content.get("type") not in _GEOJSON:
+        raise ForeignFileError("is JSON, but no GeoJSON")
+    crs = content.get("crs")
+    if crs is not None and not (isinstance(crs, dict) and crs.get("type") in ("name", "EPSG")):
+        raise ForeignFileError("has a CRS that is not named in the file itself")
