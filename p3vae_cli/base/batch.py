@@ -1,4 +1,4 @@
-"""Several scenes in one call: which they are, and what happens when one of them fails."""
+"""Several scenes in one call: which they are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import codecs
 import glob
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, Self
 
-from p3vae.cli.base.errors import ExitCode, InterruptedRunError, P3vaeError, UsageError
+from p3vae.cli.base.errors import ExitCode, P3vaeError, UsageError
 
-Done = TypeVar("Done")
 OnError = Literal["skip", "stop"]
 
 
@@ -22,23 +22,48 @@ class SomeScenesFailedError(P3vaeError):
     exit_code = ExitCode.SOME_FAILED
 
 
-def expand_scenes(arguments: Sequence[str]) -> list[Path]:
-    """Scene paths from what was typed: paths, unexpanded globs, `@list.txt`, and `-` for a list on stdin."""
-    scenes = [path for argument in arguments for path in _expand(argument)]
+@dataclass(frozen=True)
+class Shard:
+    """One part of several into which scenes are dealt, for jobs that share a list."""
+
+    number: int
+    """From 1 on."""
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From "2/8"."""
+        number, slash, count = text.partition("/")
+        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+            return cls(int(number), int(count))
+        raise UsageError(f"--shard {text!r} is not I/N", remedy="1/8 to 8/8 are the parts of eight")
+
+    def of(self, scenes: Sequence[Path]) -> list[Path]:
+        """Every `count`-th scene: neighbours in a list, often alike in size, go to different parts."""
+        return list(scenes[self.number - 1 :: self.count])
+
+
+def expand_scenes(arguments: Sequence[str], *, null: bool = False) -> list[Path]:
+    """Scene paths from what was typed: paths, unexpanded globs, `@list.txt`, and `-` for a list on stdin.
+
+    With `null`, names in lists end with a zero byte, as `find -print0` writes them.
+    """
+    scenes = [path for argument in arguments for path in _expand(argument, null)]
     if not scenes:
         raise UsageError("no scene given", remedy="name at least one file, glob, @list.txt or - for stdin")
     return list(dict.fromkeys(scenes))
 
 
-def _expand(argument: str) -> list[Path]:
+def _expand(argument: str, null: bool) -> list[Path]:
     if argument == "-":
-        return _listed(sys.stdin.buffer.read() if sys.stdin else b"")
+        return _listed(sys.stdin.buffer.read() if sys.stdin else b"", null, "-")
     if argument.startswith("@"):
         listing = Path(argument[1:])
         try:
-            return _listed(listing.read_bytes())
-        except OSError as error:
-            raise UsageError(f"no list of scenes: {error.strerror}", path=listing) from error
+            return _listed(listing.read_bytes(), null, listing)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UsageError(f"no list of scenes: {reason}", path=listing) from error
     if glob.has_magic(argument) and not Path(argument).exists():
         matches = sorted(glob.glob(argument, recursive=True))
         if not matches:
@@ -47,45 +72,19 @@ def _expand(argument: str) -> list[Path]:
     return [Path(argument)]
 
 
-def _listed(content: bytes) -> list[Path]:
+def _listed(content: bytes, null: bool, source: str | Path) -> list[Path]:
     """Names as the file system has them, byte by byte: they need not be UTF-8."""
-    lines = os.fsdecode(content.removeprefix(codecs.BOM_UTF8)).splitlines()
-    return [Path(line.strip()) for line in lines if line.strip() and not line.startswith("#")]
+    if null:
+        return [Path(os.fsdecode(name)) for name in content.split(b"\0") if name]
+    if b"\0" in content:
+        raise UsageError("holds zero bytes", path=source, remedy="use -0 for the output of find -print0")
+    lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    return [path for line in lines if (path := _named(os.fsdecode(line.removesuffix(b"\r")))) is not None]
 
 
-def _unexpected(scene: Path, error: Exception) -> P3vaeError:
-    reported = " ".join(f"{type(error).__name__}: {error}".split())
-    return P3vaeError(f"failed in a way that nobody foresaw: {reported}", path=scene)
-
-
-def for_each_scene(
-    scenes: Sequence[Path],
-    act: Callable[[Path], Done],
-    on_done: Callable[[Path, Done], None],
-    report: Callable[[P3vaeError], None],
-    on_error: OnError = "skip",
-) -> None:
-    """Call `act` on every scene and `on_done` on what it made.
-
-    A failure is reported, and unless `on_error` is "stop", the next scene is tried.
-
-    A single scene raises its own error; of several, some failures raise `SomeScenesFailedError`. A mistake
-    of the program in one scene is no reason to lose the others.
-    """
-    failures: list[P3vaeError] = []
-    for scene in scenes:
-        try:
-            done = act(scene)
-        except InterruptedRunError:
-            raise
-        except Exception as error:
-            if len(scenes) == 1 or on_error == "stop":
-                raise
-            failures.append(error if isinstance(error, P3vaeError) else _unexpected(scene, error))
-            report(failures[-1])
-        else:
-            on_done(scene, done)
-    if failures and len(failures) < len(scenes):
-        raise SomeScenesFailedError(f"{len(failures)} of {len(scenes)} scenes failed")
-    if failures:
-        raise P3vaeError(f"all {len(scenes)} scenes failed")
+def _named(line: str) -> Path | None:
+    """A name of a list: as it is, if there is such a file, else without spaces around; # begins a comment."""
+    if line.strip() and os.path.lexists(line):
+        return Path(line)
+    line = line.strip()
+    return Path(line) if line and not line.startswith("#") else None

@@ -32,7 +32,12 @@ class P3vaeError(Exception):
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path is not None else ""
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}{self.problem}{remedy}"
+        return _on_one_line(f"{where}{self.problem}{remedy}")
+
+
+def _on_one_line(text: str) -> str:
+    """The text with an escape for each line end and control character: names of files may hold any."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class UsageError(P3vaeError):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from p3vae.cli.base.errors import InterruptedRunError
+from p3vae.cli.base.errors import InterruptedRunError, P3vaeError
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,9 +47,24 @@ def stop_on_signals(
 
 @contextmanager
 def interrupt_on_signals() -> Iterator[None]:
-    """Make SIGTERM a KeyboardInterrupt too, where Ctrl-C may strike anywhere."""
-    with _handlers(signal.default_int_handler):
-        yield
+    """Make SIGTERM a KeyboardInterrupt too, where Ctrl-C may strike anywhere.
+
+    What fails because of the signal is the signal's: a compiled library struck while it is imported gives
+    an `ImportError`.
+    """
+    received: list[int] = []
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    try:
+        with _handlers(receive):
+            yield
+    except Exception as error:
+        if received and not isinstance(error, P3vaeError):
+            raise KeyboardInterrupt from error
+        raise
 
 
 @contextmanager
@@ -67,7 +82,8 @@ def _handlers(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
+    caught = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handler) for number in caught}
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,19 @@ def read_rows(path: Path) -> list[list[str]]:
             return [row for row in csv.reader(file) if any(map(str.strip, row))]
     except csv.Error as error:
         raise ValueError(str(error)) from error
+
+
+def csv_line(cells: Sequence[object]) -> str:
+    """One line of a table, without its end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
+
+
+def write_rows(path: Path, rows: Sequence[Sequence[object]]) -> None:
+    """A CSV file of these lines, the heading first; None is an empty cell."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> npt.NDArray[np.float64]:

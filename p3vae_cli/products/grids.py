@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rasterio._err import CPLE_BaseError
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
@@ -17,6 +16,7 @@ from rasterio.warp import transform as transform_points
 from p3vae.cli.base.errors import UsageError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.gdal import GdalError, gdal_errors
 
 Bbox = tuple[float, float, float, float]
 """xmin, ymin, xmax, ymax."""
@@ -48,6 +48,15 @@ def bbox_window(grid: Grid, bbox: Bbox, bbox_crs: str | None = None) -> Window:
             f"--bbox {_text(bbox)} lies outside the scene", remedy="check --bbox-crs and the order of numbers"
         )
     return window
+
+
+def in_crs_of(grid: Grid, points: npt.NDArray[np.float64], crs: str | None) -> npt.NDArray[np.float64]:
+    """Points (n, 2) of another CRS in that of `grid`; as they are where `crs` is None."""
+    if crs is None:
+        return points
+    if grid.crs is None:
+        raise UsageError("--crs is of no use: the scene has no CRS", remedy="give its own coordinates")
+    return np.column_stack(_moved(_crs(crs, "--crs"), grid.crs, points[:, 0], points[:, 1], "--crs"))
 
 
 def subgrid(grid: Grid, window: Window) -> Grid:
@@ -86,15 +95,16 @@ def _map_window(grid: Grid, bbox: Bbox, bbox_crs: str | None) -> Window | None:
 
 
 def _moved(
-    source: CRS, target: CRS, x: npt.NDArray[Any], y: npt.NDArray[Any]
+    source: CRS, target: CRS, x: npt.NDArray[Any], y: npt.NDArray[Any], option: str = "--bbox-crs"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Coordinates in another CRS."""
     try:
-        moved = transform_points(source, target, x, y)
-    except (CPLE_BaseError, CRSError) as error:  # a local CRS has no place on earth
+        with gdal_errors():
+            moved = transform_points(source, target, x, y)
+    except (GdalError, CRSError) as error:  # a local CRS has no place on earth
         raise UsageError(
-            "--bbox-crs and the scene's CRS have nothing to do with each other",
-            remedy="give --bbox in the scene's own coordinates",
+            f"{option} and the scene's CRS have nothing to do with each other",
+            remedy="give the scene's own coordinates",
         ) from error
     return np.asarray(moved[0]), np.asarray(moved[1])
 
@@ -143,11 +153,11 @@ def _outline(bbox: Bbox) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float6
     return xs, ys
 
 
-def _crs(text: str) -> CRS:
+def _crs(text: str, option: str = "--bbox-crs") -> CRS:
     try:
         return CRS.from_user_input(text)
     except CRSError as error:
-        raise UsageError(f"--bbox-crs {text} is not a CRS", remedy="for example EPSG:4326") from error
+        raise UsageError(f"{option} {text} is not a CRS", remedy="for example EPSG:4326") from error
 
 
 def _shifted(point: GroundControlPoint, window: Window) -> GroundControlPoint:

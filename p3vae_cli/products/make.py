@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from p3vae.cli.base.errors import SceneError, UsageError
 from p3vae.cli.base.pipeline import NoProgress, PixelFunction, Progress, run
 from p3vae.cli.base.signals import stop_on_signals
 from p3vae.cli.base.tiling import tile_pixels, tile_shape, windows
+from p3vae.cli.products.areas import ClassExtent
 from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
-from p3vae.cli.products.manifest import Provenance, manifest_document
+from p3vae.cli.products.manifest import Provenance, manifest_document, product_record, require_ours
 from p3vae.cli.products.rasters import GDAL_CACHE_MB, MapSpec, RasterSink, gdal_environment
 from p3vae.cli.products.resample import resample, utm_grid
 from p3vae.cli.products.staging import Staging, require_space, writing
 from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.scenes.base import Grid, Scene
+from p3vae.cli.scenes.identity import require_unchanged
 
 _TYPICAL_RESIDENT = 400 * 2**20
 """Memory of the program before the first tile, on a system that does not report it [bytes]."""
@@ -35,8 +37,20 @@ class Product:
     spec: MapSpec
     statistics: tuple[Statistics, ...]
     """One per band."""
-    class_pixels: Mapping[int, int]
-    """Pixels per class value; empty unless the map has categories."""
+    classes: tuple[ClassExtent, ...] = ()
+    """What each class covers; empty unless the map has categories."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What work on the finished maps reports."""
+
+    lines: Sequence[str] = ()
+    """For the report."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """For `--json`."""
+    products: Sequence[Mapping[str, Any]] = ()
+    """Records, for the manifest, of the files that it made."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class RunSummary:
     pixels: int
     valid_pixels: int
     seconds: float
+    findings: Findings = Findings()
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -55,14 +70,8 @@ class RunSummary:
         return tuple(product.path for product in self.products)
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What work on the finished maps reports."""
-
-    lines: Sequence[str] = ()
-    """For the report."""
-    record: Mapping[str, Any] = field(default_factory=dict)
-    """For `--json`."""
+AfterMaps = Callable[[RunSummary, Staging], Findings]
+"""Work on the finished maps, which lie in the staging folder still, and into which it puts its own files."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +93,21 @@ class RunOptions:
     """Put the products of a swath on a UTM grid; scenes that are maps keep their own grid."""
     pixel_size: float | None = None
     """Of that UTM grid [m]; None for the swath's own."""
+    stem: str | None = None
+    """First part of the products' names; None for that of the scene."""
 
 
-def product_names(scene: Scene, specs: Sequence[MapSpec], destination: Path) -> tuple[Path, list[str], str]:
-    """Folder, raster names and manifest name of a run.
+def product_names(
+    stem: str, specs: Sequence[MapSpec], destination: Path, more: Sequence[str] = ()
+) -> tuple[Path, list[str], str]:
+    """Folder, names of rasters and of `more` files, and manifest name of a run.
 
     `destination` is a folder, or the .tif itself when there is only one map.
     """
     if destination.suffix.lower() not in {".tif", ".tiff"}:
-        stem = scene.path.stem
-        return destination, [f"{stem}_{spec.suffix}.tif" for spec in specs], f"{stem}_p3vae.json"
-    if len(specs) != 1:
+        ends = [*(f"{spec.suffix}.tif" for spec in specs), *more]
+        return destination, [f"{stem}_{end}" for end in ends], f"{stem}_p3vae.json"
+    if len(specs) + len(more) != 1:
         raise UsageError(
             f"--output {destination} is one file and there are {len(specs)} maps", remedy="give a folder"
         )
@@ -111,17 +124,23 @@ def make_products(
     options: RunOptions | None = None,
     progress: Progress | None = None,
     provenance: Provenance | None = None,
+    after: AfterMaps | None = None,
+    more: Sequence[str] = (),
 ) -> RunSummary:
     """Apply `function` to every pixel of `scene` and write its maps, all of them or none.
 
     `specs` maps the names that `function` returns to what these maps are. `halo` is how far it looks at
-    neighbours [pixels]. The products, their styles and the manifest appear together at the end.
+    neighbours [pixels]. `after` works on the finished maps; `more` are the ends of the names of its files.
+    The products, their styles and the manifest appear together at the end.
     """
     started = time.monotonic()
     options, provenance = options or RunOptions(), provenance or Provenance()
     progress = progress or NoProgress()
-    folder, names, manifest = product_names(scene, list(specs.values()), destination)
-    staging = Staging(folder, names, overwrite=options.overwrite, inputs=(scene.path, *options.inputs))
+    stem = options.stem or scene.path.stem
+    folder, names, manifest = product_names(stem, list(specs.values()), destination, more)
+    inputs = (scene.path, *(file.path for file in scene.files), *options.inputs)
+    staging = Staging(folder, names, manifest, overwrite=options.overwrite, inputs=inputs)
+    require_ours(folder / manifest, overwrite=options.overwrite, inputs=inputs)
     area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
     grid, origin = subgrid(scene.grid, area), (area.row, area.col)
     if options.to_utm and grid.transform is None and not grid.gcps:
@@ -129,7 +148,7 @@ def make_products(
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
     with stop_on_signals() as check, gdal_environment(), staging, ExitStack() as cleanup:
         maker = _SinkMaker(staging, provenance.tags(scene), options, cleanup)
-        named = dict(zip(specs, names, strict=True))
+        named = dict(zip(specs, names, strict=False))  # after them come those of `more`
         sinks = {key: maker.open(named[key], spec, grid, origin) for key, spec in specs.items()}
         progress.begin(area.pixels)
         cleanup.callback(progress.end)
@@ -145,33 +164,53 @@ def make_products(
         )
         if options.to_utm and grid.transform is None:
             sinks = maker.resampled(sinks, utm_grid(grid, options.pixel_size))
-        if not valid:
-            raise SceneError(
-                "no pixel has a valid value in every good band",
-                path=scene.path,
-                remedy="check --nodata, --bad-bands, --bbox and --mask",
-            )
+        warnings = _require_results(scene, valid, list(sinks.values()))
         for sink in sinks.values():
             sink.finish()
             check()
-        seconds = time.monotonic() - started
-        staged = {staging.path(sink.name): sink for sink in sinks.values()}
-        document = manifest_document(
-            scene,
-            provenance,
-            staged,
-            earlier=folder / manifest,
-            pixels=area.pixels,
-            valid_pixels=valid,
-            seconds=seconds,
+        summary = _summary(sinks, folder / manifest, area.pixels, valid, time.monotonic() - started)
+        found = after(summary, staging) if after else Findings()
+        check()
+        require_unchanged(scene.files)
+        summary = replace(
+            summary,
+            seconds=time.monotonic() - started,
+            findings=replace(found, lines=[*warnings, *found.lines]),
         )
+        made = [product_record(staging.path(sink.name), sink) for sink in sinks.values()]
+        document = manifest_document(scene, provenance, [*made, *found.products], summary)
         with writing(folder / manifest):
             staging.path(manifest).write_bytes(document)
         staging.commit()
+    return summary
+
+
+def _summary(
+    sinks: Mapping[str, RasterSink], manifest: Path, pixels: int, valid: int, seconds: float
+) -> RunSummary:
     products = tuple(
-        Product(sink.final, sink.spec, tuple(sink.statistics), sink.class_pixels) for sink in sinks.values()
+        Product(sink.final, sink.spec, tuple(sink.statistics), sink.classes) for sink in sinks.values()
     )
-    return RunSummary(products, folder / manifest, area.pixels, valid, seconds)
+    return RunSummary(products, manifest, pixels, valid, seconds)
+
+
+def _require_results(scene: Scene, valid: int, sinks: Sequence[RasterSink]) -> list[str]:
+    """Refuse maps without any value; names of those that have none beside others that do."""
+    if not valid:
+        raise SceneError(
+            "no pixel has a valid value in every good band",
+            path=scene.path,
+            remedy="check --nodata, --bad-bands, --bbox and --mask",
+        )
+    results = [sink for sink in sinks if not sink.reports_invalid]
+    empty = [sink.name for sink in results if not any(band.count for band in sink.statistics)]
+    if results and len(empty) == len(results):
+        raise SceneError(
+            "no pixel has a result: its values are too low or otherwise useless",
+            path=scene.path,
+            remedy="check --scale, --quantity and the file itself",
+        )
+    return [f"warning: {name} holds no value" for name in empty]
 
 
 @dataclass(frozen=True)

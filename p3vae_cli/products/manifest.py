@@ -8,15 +8,17 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p3vae.cli.products.styles import Categories
+from p3vae.cli.products.staging import require_free
+from p3vae.cli.products.styles import Categories, side_files
 
 if TYPE_CHECKING:
+    from p3vae.cli.products.make import RunSummary
     from p3vae.cli.products.rasters import RasterSink
     from p3vae.cli.scenes.base import Scene
 
@@ -35,7 +37,11 @@ class Provenance:
     command: str = field(default_factory=command_line)
     model_sha256: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What decides the result, JSON-like."""
+    """What decided the result, JSON-like."""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked for, JSON-like: the same request of the same scene gives the same products."""
+    results: Callable[[], Mapping[str, Any]] = dict
+    """What is known once every pixel is mapped, JSON-like."""
     version: str = field(default_factory=lambda: importlib.metadata.version("p3vae"))
 
     def tags(self, scene: Scene) -> dict[str, str]:
@@ -51,16 +57,12 @@ class Provenance:
 def manifest_document(
     scene: Scene,
     provenance: Provenance,
-    products: Mapping[Path, RasterSink],
-    *,
-    earlier: Path,
-    pixels: int,
-    valid_pixels: int,
-    seconds: float,
+    products: Sequence[Mapping[str, Any]],
+    summary: RunSummary,
 ) -> bytes:
-    """The JSON text of a manifest; `products` maps finished files (still staged) to their sinks.
+    """The JSON text of a manifest; `products` are the records of finished files.
 
-    Entries of the manifest `earlier` for products that this run does not replace stay.
+    Entries of an earlier manifest for products that this run does not replace stay.
     """
     record = {
         "p3vae_version": provenance.version,
@@ -69,28 +71,51 @@ def manifest_document(
         "scene": _scene_record(scene),
         "model_sha256": provenance.model_sha256,
         "settings": dict(provenance.settings),
-        "pixels": pixels,
-        "valid_pixels": valid_pixels,
-        "seconds": round(seconds, 3),
-        "products": [_product_record(path, sink) for path, sink in products.items()],
-        "earlier_runs": _earlier_runs(earlier, replaced={path.name for path in products}),
+        "request": dict(provenance.request),
+        "results": dict(provenance.results()),
+        "pixels": summary.pixels,
+        "valid_pixels": summary.valid_pixels,
+        "seconds": round(summary.seconds, 3),
+        "products": list(products),
+        "earlier_runs": _earlier_runs(summary.manifest, replaced={product["file"] for product in products}),
     }
     return json.dumps(finite(record), indent=2, ensure_ascii=False, default=str).encode() + b"\n"
 
 
+def read_manifest(path: Path) -> dict[str, Any] | None:
+    """The record in a manifest; None where there is none, or it is not one of ours."""
+    try:
+        record = json.loads(path.read_text())
+        ours = "p3vae_version" in record and isinstance(record["products"], list)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return record if ours else None
+
+
+def require_ours(manifest: Path, *, overwrite: bool, inputs: Iterable[Path]) -> None:
+    """Refuse to replace a file of the manifest's name that is not a manifest."""
+    if read_manifest(manifest) is None:
+        require_free(manifest, overwrite=overwrite, inputs=inputs)
+
+
 def _earlier_runs(manifest: Path, replaced: set[str]) -> list[dict[str, Any]]:
     """Records of runs by other commands on the same scene whose products are still there."""
+    latest = read_manifest(manifest)
+    if latest is None:
+        return []
     try:
-        latest = json.loads(manifest.read_text())
-        runs = [*latest.pop("earlier_runs", []), latest]
-        for run in runs:
-            run["products"] = [
-                product
-                for product in run["products"]
-                if product["file"] not in replaced and (manifest.parent / Path(product["file"]).name).exists()
-            ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []  # none, or not one of ours
+        return _still_there([*latest.pop("earlier_runs", []), latest], manifest.parent, replaced)
+    except (KeyError, TypeError, AttributeError):
+        return []
+
+
+def _still_there(runs: list[dict[str, Any]], folder: Path, replaced: set[str]) -> list[dict[str, Any]]:
+    for run in runs:
+        run["products"] = [
+            product
+            for product in run["products"]
+            if product["file"] not in replaced and (folder / Path(product["file"]).name).exists()
+        ]
     return [run for run in runs if run["products"]]
 
 
@@ -99,31 +124,34 @@ def _scene_record(scene: Scene) -> dict[str, Any]:
         "path": str(scene.path.absolute()),
         "product": scene.product,
         "level": scene.level,
+        "files": [file.record() for file in scene.files],
     }
-    if scene.path.exists():
-        status = scene.path.stat()
-        record["size"] = status.st_size
-        record["modified"] = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
+    if scene.files:
+        modified = datetime.fromtimestamp(scene.files[0].modified_ns / 1e9, UTC)
+        record |= {"size": scene.files[0].size, "modified": modified.isoformat(timespec="seconds")}
     record["sha256_of_small_files"] = {
-        file.name: sha256(file) for file in (scene.path, scene.path.with_suffix(".hdr")) if _is_small(file)
+        file.path.name: sha256(file.path) for file in scene.files if file.size <= _SMALL
     }
     return record
 
 
-def _product_record(path: Path, sink: RasterSink) -> dict[str, Any]:
+def product_record(path: Path, sink: RasterSink) -> dict[str, Any]:
+    """What a manifest tells of a raster; `path` is where it lies now."""
     spec = sink.spec
     record: dict[str, Any] = {
         "file": path.name,
         "description": spec.description,
         "unit": spec.unit,
+        "size": path.stat().st_size,
         "sha256": sha256(path),
+        "width": sink.grid.width,
+        "height": sink.grid.height,
+        "side_files": list(side_files(path.name, spec.style)),
         "statistics": [asdict(statistics) for statistics in sink.statistics],
     }
     if isinstance(spec.style, Categories):
         del record["statistics"]
-        record["classes"] = [
-            {**asdict(item), "pixels": sink.class_pixels.get(item.value, 0)} for item in spec.style.items
-        ]
+        record["classes"] = [asdict(extent) for extent in sink.classes]
     return record
 
 
@@ -131,10 +159,6 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_small(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size <= _SMALL
 
 
 def finite(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -9,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,28 @@ import numpy.typing as npt
 import rasterio
 import rasterio.shutil
 from affine import Affine
-from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import MemoryFile
 from rasterio.windows import Window as RasterioWindow
 
 from p3vae.cli.base.errors import ProductError, UsageError
 from p3vae.cli.base.tiling import Window
+from p3vae.cli.products.areas import ClassExtent, row_areas_m2
 from p3vae.cli.products.staging import Staging, writing
 from p3vae.cli.products.statistics import Statistics
-from p3vae.cli.products.styles import Categories, Ramp, Style, category_document, style_document
+from p3vae.cli.products.styles import (
+    Categories,
+    Ramp,
+    Style,
+    category_document,
+    rgb_bands,
+    side_files,
+    style_document,
+    true_colour,
+)
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.class_rasters import CLASS_NAMES_TAG
+from p3vae.cli.scenes.gdal import gdal_errors
 
 Array = npt.NDArray[Any]
 
@@ -105,7 +116,7 @@ class RasterSink:
         self.name = name
         self.final = staging.folder / name
         self.statistics = [Statistics()] * spec.bands
-        self.class_pixels: dict[int, int] = {}
+        self._class_rows: dict[int, npt.NDArray[np.int64]] = {}  # pixels per row, by value
         self._staging = staging
         self._origin = origin
         self._options = DEFAULT_CREATION_OPTIONS | dict(creation_options or {})
@@ -140,14 +151,30 @@ class RasterSink:
                 window=RasterioWindow(col, row, window.cols, window.rows),
             )
         for band, layer in enumerate(stack):
-            self._count(band, layer)
+            self._count(band, layer, row)
 
-    def _count(self, band: int, layer: Array) -> None:
+    def _count(self, band: int, layer: Array, row: int) -> None:
         values = valid_values(layer, self.spec.nodata)
         self.statistics[band] += Statistics.from_values(values)
         if isinstance(self.spec.style, Categories):
-            for value, pixels in zip(*np.unique(values, return_counts=True), strict=True):
-                self.class_pixels[int(value)] = self.class_pixels.get(int(value), 0) + int(pixels)
+            for value in np.unique(values):
+                rows = self._class_rows.setdefault(int(value), np.zeros(self.grid.height, np.int64))
+                rows[row : row + len(layer)] += np.count_nonzero(layer == value, axis=1)
+
+    @property
+    def classes(self) -> tuple[ClassExtent, ...]:
+        """What each class of the legend covers, as written so far; empty unless the map has categories."""
+        if not isinstance(self.spec.style, Categories):
+            return ()
+        areas = row_areas_m2(self.grid)
+        nowhere = np.zeros(self.grid.height, np.int64)
+        mapped = sum(int(rows.sum()) for rows in self._class_rows.values())
+        return tuple(
+            ClassExtent.of_rows(
+                item.value, item.name, item.color, self._class_rows.get(item.value, nowhere), areas, mapped
+            )
+            for item in self.spec.style.items
+        )
 
     def finish(self) -> None:
         """Make the final raster with overviews, and its side files; they wait in the staging folder."""
@@ -201,6 +228,8 @@ class RasterSink:
             dataset.update_tags(DESCRIPTION=spec.description)
         if isinstance(spec.style, Categories):
             dataset.write_colormap(1, spec.style.rgba())
+            names = {item.value: item.name for item in spec.style.items}
+            dataset.update_tags(**{CLASS_NAMES_TAG: json.dumps(names, ensure_ascii=False)})
 
     def _copy_options(self) -> dict[str, str]:
         resampling = "MODE" if isinstance(self.spec.style, Categories) else "AVERAGE"
@@ -234,20 +263,34 @@ class RasterSink:
         }
 
     def _write_side_files(self) -> None:
-        style = style_document(self.spec.style, self.statistics[0].stretch())
-        self._staging.path(Path(self.name).with_suffix(".qml").name).write_bytes(style)
+        style_file, *categories_file = side_files(self.name, self.spec.style)
+        style = style_document(self._shown(), self.statistics[0].stretch())
+        self._staging.path(style_file).write_bytes(style)
         if isinstance(self.spec.style, Categories):
             document = category_document(self.spec.style)
-            self._staging.path(f"{self.name}.aux.xml").write_bytes(document)
+            self._staging.path(categories_file[0]).write_bytes(document)
+
+    def _shown(self) -> Style:
+        """The style of the map; a cube of spectra is shown in true colour."""
+        wavelengths = [float(tags["wavelength"]) for tags in self.spec.band_tags if "wavelength" in tags]
+        if len(wavelengths) < 3 or len(wavelengths) != self.spec.bands:
+            return self.spec.style
+        ends = [self.statistics[band].stretch() for band in rgb_bands(wavelengths)]
+        return true_colour(wavelengths, min(low for low, _ in ends), max(high for _, high in ends))
 
 
 def valid_values(values: Array, nodata: float) -> Array:
     """The values that are neither nodata nor NaN, flat."""
+    selected: Array = values[valid_mask(values, nodata)]
+    return selected
+
+
+def valid_mask(values: Array, nodata: float) -> npt.NDArray[np.bool_]:
+    """True where a value is neither nodata nor NaN."""
     keep = values != nodata
     if np.issubdtype(values.dtype, np.floating):
         keep &= ~np.isnan(values)
-    selected: Array = values[keep]
-    return selected
+    return np.asarray(keep)
 
 
 def parse_creation_options(pairs: Iterable[str]) -> dict[str, str]:
@@ -279,8 +322,9 @@ def _complaint_about(options: Mapping[str, str]) -> str:
             with MemoryFile() as source, MemoryFile(ext=".tif") as target:
                 with source.open(driver="GTiff", **profile) as raster:
                     raster.write(np.ones((1, 16, 16), dtype))
-                rasterio.shutil.copy(source.name, target.name, driver="COG", **options)
-    except (RasterioError, CPLE_BaseError) as error:
+                with gdal_errors():
+                    rasterio.shutil.copy(source.name, target.name, driver="COG", **options)
+    except RasterioError as error:
         complaints.said.append(str(error))
     finally:
         logger.removeHandler(complaints)

@@ -19,6 +19,7 @@ from p3vae.cli.base.tiling import Window, windows
 from p3vae.cli.products.rasters import RasterSink
 from p3vae.cli.products.styles import Categories
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.utm import utm_epsg
 
 _STRIP_PIXELS = 2**22
 _THROUGH_POINTS = "GCP_TPS"  # thin-plate splines pass through every control point; a polynomial does not
@@ -87,5 +88,4 @@ def _utm_crs(swath: Grid) -> CRS:
     lon, lat = (
         part[0] for part in transform_points(swath.crs, CRS.from_epsg(4326), [centre[0]], [centre[1]])
     )
-    zone = int((lon + 180.0) // 6.0) % 60 + 1
-    return CRS.from_epsg((32600 if lat >= 0 else 32700) + zone)
+    return CRS.from_epsg(utm_epsg(lon, lat))

@@ -5,47 +5,56 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rasterio._err import CPLE_BaseError
 from rasterio.errors import RasterioError
 
 from p3vae.cli.base.errors import P3vaeError, ProductError
 from p3vae.cli.base.signals import hold_signals
+from p3vae.cli.products import transactions
+from p3vae.cli.scenes.gdal import gdal_errors
 
-_SIDECARS = (".aux.xml", ".ovr", ".msk")
+_MORE_FOLDERS = 5
+"""Times that an output folder is made again when another run, having failed, removes it."""
 
 
 class Staging:
-    """A hidden folder beside the final files, in which they are made.
+    """A hidden folder beside the final files, in which they are made: see `transactions`.
 
-    `commit` moves everything into place (same file system, so each move is atomic); leaving the
-    `with` block in any other way removes every trace, including folders made for the output.
-    Earlier products stay untouched until `commit`.
+    `commit` moves everything into place; leaving the `with` block in any other way removes every trace,
+    including folders made for the output. Earlier products stay untouched until `commit`.
     """
 
     def __init__(
-        self, folder: Path, names: Iterable[str], *, overwrite: bool = False, inputs: Iterable[Path] = ()
+        self,
+        folder: Path,
+        names: Iterable[str],
+        mark: str,
+        *,
+        overwrite: bool = False,
+        inputs: Iterable[Path] = (),
     ) -> None:
-        """Check that `names` may be written into `folder`; nothing is created yet."""
-        self.folder = folder
-        self._names = tuple(names)
-        spared = tuple(inputs)
-        for name in self._names:
-            require_free(folder / name, overwrite=overwrite, inputs=spared)
+        """Check that `names` may be written into `folder`; nothing is created yet.
+
+        `mark` is moved last; it may exist if it is none of `names`.
+        """
+        self.folder, self._mark = folder, mark
+        self._names, self._overwrite, self._inputs = tuple(names), overwrite, tuple(inputs)
+        self._hidden = transactions.hidden_folder(folder, mark)
         self._made: list[Path] = []
-        self._hidden: Path | None = None
+        self._handle: int | None = None
+        with writing(folder):
+            transactions.finish_dead_run(folder, mark)
+        self._require_free()
 
     def __enter__(self) -> Self:
         with writing(self.folder):
             try:
-                self._make_folders()
-                self._hidden = Path(tempfile.mkdtemp(prefix=".p3vae-", dir=self.folder))
+                self._handle = self._acquire()
             except OSError as error:
                 self._discard()
                 raise ProductError(
@@ -53,7 +62,22 @@ class Staging:
                     path=self.folder,
                     remedy="choose another --output",
                 ) from error
+            if self._handle is None:
+                raise transactions.busy(self._hidden)
+            try:
+                self._require_free()
+            except BaseException:
+                self._discard()
+                raise
         return self
+
+    def _acquire(self) -> int | None:
+        for _ in range(_MORE_FOLDERS):
+            with suppress(FileNotFoundError):
+                self._make_folders()
+                return transactions.acquire(self._hidden)
+        self._make_folders()
+        return transactions.acquire(self._hidden)
 
     def _make_folders(self) -> None:
         missing = [parent for parent in (self.folder, *self.folder.parents) if not parent.exists()]
@@ -61,30 +85,34 @@ class Staging:
             parent.mkdir(exist_ok=True)
             self._made.append(parent)
 
+    def _require_free(self) -> None:
+        for name in self._names:
+            path = self.folder / name
+            require_free(path, overwrite=self._overwrite, inputs=self._inputs)
+            if path.suffix == ".tif" and not self._overwrite:
+                for other in (*(name + end for end in transactions.SIDE_FILES), f"{path.stem}.qml"):
+                    require_free(self.folder / other)
+
     def path(self, name: str) -> Path:
         """Where the file that will be called `name` is made."""
-        assert self._hidden is not None, "a Staging is used in a with block"
+        assert self._handle is not None, "a Staging is used in a with block"
         return self._hidden / name
 
     def commit(self) -> None:
-        """Move every staged file into place; side files first, the declared names after them."""
-        assert self._hidden is not None, "a Staging is used in a with block"
-        staged = sorted(self._hidden.iterdir(), key=lambda file: (file.name in self._names, file.name))
+        """Move every staged file into place, the mark last."""
+        assert self._handle is not None, "a Staging is used in a with block"
+        own = {transactions.LOCK, transactions.LIST}
+        staged = sorted(
+            (file for file in self._hidden.iterdir() if file.name not in own),
+            key=lambda file: (file.name == self._mark, file.name in self._names, file.name),
+        )
         with writing(self.folder), hold_signals():
+            self._require_free()
             for file in staged:
-                _sync(file)
-            for file in staged:
-                file.replace(self.folder / file.name)
-            self._remove_stale_sidecars({file.name for file in staged})
-            _sync(self.folder)
+                transactions.sync(file)
+            transactions.decide(self._hidden, [file.name for file in staged])
+            transactions.complete(self._hidden)
             self._made.clear()
-
-    def _remove_stale_sidecars(self, staged: set[str]) -> None:
-        """Statistics or overviews of the file that was replaced would lie about the new one."""
-        for name in self._names:
-            for suffix in _SIDECARS:
-                if name + suffix not in staged:
-                    (self.folder / (name + suffix)).unlink(missing_ok=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -93,8 +121,12 @@ class Staging:
             self._discard()
 
     def _discard(self) -> None:
-        if self._hidden is not None:
-            shutil.rmtree(self._hidden, ignore_errors=True)
+        if self._handle is not None:
+            decided = (self._hidden / transactions.LIST).exists()  # a move failed: the next run goes on
+            transactions.release(self._hidden, self._handle, keep=decided)
+            self._handle = None
+        with suppress(OSError):
+            self._hidden.rmdir()  # made, but its lock could not be
         for made in reversed(self._made):
             with suppress(OSError):
                 made.rmdir()
@@ -127,10 +159,11 @@ def require_folder(folder: Path) -> None:
 def writing(path: Path) -> Iterator[None]:
     """Turn what GDAL and the system say about a failed write into a `ProductError` about `path`."""
     try:
-        yield
+        with gdal_errors():
+            yield
     except P3vaeError:
         raise
-    except (OSError, RasterioError, CPLE_BaseError) as error:
+    except (OSError, RasterioError) as error:
         raise _product_error(path, error) from error
 
 
@@ -169,11 +202,3 @@ def require_space(folder: Path, needed: int) -> None:
 
 def _existing(path: Path) -> Path:
     return next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from xml.etree import ElementTree as ET
+
+from p3vae.cli.scenes.xml import parse_xml
+
+_NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 RAMPS: dict[str, tuple[str, ...]] = {
     "viridis": (
@@ -52,6 +61,8 @@ class Category:
     name: str
     color: str
     """#rrggbb."""
+    alpha: int = 255
+    """0 lets what lies below shine through."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Categories:
 
     def rgba(self) -> dict[int, tuple[int, int, int, int]]:
         """Colour table: value to (red, green, blue, alpha); 0 is transparent."""
-        return {0: (0, 0, 0, 0)} | {item.value: (*_rgb(item.color), 255) for item in self.items}
+        return {0: (0, 0, 0, 0)} | {item.value: (*_rgb(item.color), item.alpha) for item in self.items}
 
     def names(self) -> list[str]:
         """Names by value, from 0 on; empty where no class has that value."""
@@ -82,6 +93,8 @@ class Ramp:
     """A key of `RAMPS`."""
     suffix: str = ""
     """Shown after the numbers of the legend, e.g. " ppm·m"."""
+    shown_from: float | None = None
+    """Lower values are transparent; None to show all."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,21 @@ class ColourImage:
     maximum: float
 
 
+def true_colour(wavelength_nm: Sequence[float], minimum: float, maximum: float) -> ColourImage:
+    """A cube in true colour, between two values."""
+    red, green, blue = rgb_bands(wavelength_nm)
+    return ColourImage((red + 1, green + 1, blue + 1), minimum, maximum)
+
+
 Style = Categories | Ramp | ColourImage
+_ROUNDING = 1e-9
+_HEX_COLOUR = re.compile("#[0-9a-fA-F]{6}")
+
+
+def side_files(raster: str, style: Style) -> tuple[str, ...]:
+    """Names of the files beside a raster (.tif) that hold its style and, for a class map, its categories."""
+    style_file = f"{raster.rpartition('.')[0]}.qml"
+    return (style_file, f"{raster}.aux.xml") if isinstance(style, Categories) else (style_file,)
 
 
 def style_document(style: Style, data_range: tuple[float, float] = (0.0, 1.0)) -> bytes:
@@ -107,8 +134,59 @@ def style_document(style: Style, data_range: tuple[float, float] = (0.0, 1.0)) -
         _multiband(pipe, style)
     else:
         _pseudocolor(pipe, style, data_range)
-    header = b"<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-    return header + _text(root)
+    return qml_text(root)
+
+
+def qml_text(root: ET.Element) -> bytes:
+    """The bytes of a QML document."""
+    return b"<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n" + _text(root)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A value of a colour ramp."""
+
+    value: float
+    color: str
+    """#rrggbb."""
+    alpha: int = 255
+
+
+def read_ramp(path: Path) -> tuple[Stop, ...]:
+    """The colours of a style of ours that shows a quantity, ascending; empty for any other."""
+    try:
+        root = parse_xml(path.read_bytes())
+        items = root.findall("./pipe/rasterrenderer/rastershader/colorrampshader/item")
+        stops = [
+            Stop(float(item.attrib["value"]), item.attrib["color"], int(item.get("alpha", "255")))
+            for item in items
+        ]
+    except (OSError, KeyError, ValueError):
+        return ()
+    ascending = len(stops) > 1 and all(a.value < b.value for a, b in itertools.pairwise(stops))
+    return tuple(stops) if ascending and all(_HEX_COLOUR.fullmatch(stop.color) for stop in stops) else ()
+
+
+def ramp_stops(ramp: Ramp, data_range: tuple[float, float]) -> tuple[Stop, ...]:
+    """The same of a ramp whose open ends come from the data."""
+    low, high = ramp_range(ramp, data_range)
+    colors = RAMPS[ramp.colormap]
+    return tuple(Stop(low + (high - low) * k / (len(colors) - 1), color) for k, color in enumerate(colors))
+
+
+TRUE_COLOUR_NM = (660.0, 560.0, 480.0)
+"""Red, green and blue."""
+_VISIBLE_TOLERANCE_NM = 60.0
+
+
+def rgb_bands(wavelength_nm: Sequence[float]) -> tuple[int, int, int]:
+    """Indices of the bands nearest to red, green and blue; evenly spaced ones, longest first, without any."""
+    count = len(wavelength_nm)
+    nearest = [min(range(count), key=lambda k: abs(wavelength_nm[k] - colour)) for colour in TRUE_COLOUR_NM]
+    gaps = [abs(wavelength_nm[k] - colour) for k, colour in zip(nearest, TRUE_COLOUR_NM, strict=True)]
+    if max(gaps) > _VISIBLE_TOLERANCE_NM:
+        return (5 * count) // 6, count // 2, count // 6
+    return nearest[0], nearest[1], nearest[2]
 
 
 def category_document(categories: Categories) -> bytes:
@@ -121,9 +199,17 @@ def category_document(categories: Categories) -> bytes:
 
 
 def _text(root: ET.Element) -> bytes:
+    for element in root.iter():
+        element.text = None if element.text is None else _legible(element.text)
+        element.attrib.update({name: _legible(value) for name, value in element.attrib.items()})
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8")
     return text + b"\n"
+
+
+def _legible(text: str) -> str:
+    """The text with a mark for each character that XML does not allow."""
+    return _NOT_XML.sub("\ufffd", text)
 
 
 def _paletted(pipe: ET.Element, categories: Categories) -> None:
@@ -131,7 +217,12 @@ def _paletted(pipe: ET.Element, categories: Categories) -> None:
     palette = ET.SubElement(renderer, "colorPalette")
     for item in categories.items:
         ET.SubElement(
-            palette, "paletteEntry", value=str(item.value), color=item.color, alpha="255", label=item.name
+            palette,
+            "paletteEntry",
+            value=str(item.value),
+            color=item.color,
+            alpha=str(item.alpha),
+            label=item.name,
         )
 
 
@@ -171,14 +262,13 @@ def _pseudocolor(pipe: ET.Element, ramp: Ramp, data_range: tuple[float, float]) 
         labelPrecision="4",
     )
     _color_ramp(shader, colors)
-    for position, color in enumerate(colors):
-        value = low + (high - low) * position / (len(colors) - 1)
+    for value, color, alpha in _stops(ramp, low, high):
         ET.SubElement(
             shader,
             "item",
             value=_number(value),
             color=color,
-            alpha="255",
+            alpha=str(alpha),
             label=f"{value:.4g}{ramp.suffix}",
         )
     ET.SubElement(
@@ -192,6 +282,21 @@ def _pseudocolor(pipe: ET.Element, ramp: Ramp, data_range: tuple[float, float]) 
         minimumLabel="",
         maximumLabel="",
     )
+
+
+def _stops(ramp: Ramp, low: float, high: float) -> list[tuple[float, str, int]]:
+    """(value, colour, alpha) of the items: transparent up to `shown_from`, opaque from there on."""
+    colors = RAMPS[ramp.colormap]
+    step = (high - low) / (len(colors) - 1)
+    stops = [(low + step * position, color, 255) for position, color in enumerate(colors)]
+    if ramp.shown_from is None or not low < ramp.shown_from < high:
+        return stops
+    shown = [stop for stop in stops if stop[0] > ramp.shown_from]
+    before, after = (_rgb(colors[len(colors) - len(shown) + k]) for k in (-1, 0))
+    share = 1.0 - (shown[0][0] - ramp.shown_from) / step
+    mixed = "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(before, after, strict=True))
+    edge = ramp.shown_from
+    return [(low, mixed, 0), (edge - 1e-6 * (high - low), mixed, 0), (edge, mixed, 255), *shown]
 
 
 def _color_ramp(shader: ET.Element, colors: tuple[str, ...]) -> None:
@@ -215,10 +320,26 @@ def _color_ramp(shader: ET.Element, colors: tuple[str, ...]) -> None:
 
 
 def ramp_range(ramp: Ramp, data_range: tuple[float, float]) -> tuple[float, float]:
-    """Values of the first and last colour; never equal, or QGIS would draw nothing."""
+    """Values of the first and last colour; never equal, or QGIS would draw nothing.
+
+    Ends taken from the data are widened to round numbers, so that scenes alike have legends alike.
+    """
     low = data_range[0] if ramp.minimum is None else ramp.minimum
     high = data_range[1] if ramp.maximum is None else ramp.maximum
-    return (low, high) if high > low else (low, low + 1.0)
+    if not high > low:
+        return low, low + 1.0
+    step = _round_step(high - low)
+    if ramp.minimum is None:
+        low = math.floor(low / step + _ROUNDING) * step
+    if ramp.maximum is None:
+        high = math.ceil(high / step - _ROUNDING) * step
+    return low, high
+
+
+def _round_step(span: float) -> float:
+    """A round number, of which about four make up `span`."""
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span / 4)
 
 
 def _number(value: float) -> str:

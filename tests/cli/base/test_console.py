@@ -58,7 +58,7 @@ def test_signs_that_stdout_does_not_know_are_replaced(tmp_path):
     report = tmp_path / "report.txt"
     with report.open("w") as file:
         done = call(
-            *("classify", tmp_path / "t.tif", "-o", tmp_path / "out"),
+            *("classify", tmp_path / "t.tif", "-m", "town", "-o", tmp_path / "out"),
             stdout=file,
             PYTHONUTF8="0",
             PYTHONIOENCODING="ascii",

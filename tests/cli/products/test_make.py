@@ -89,7 +89,8 @@ def test_statistics_are_exact(tmp_path):
     assert found.maximum == np.nanmax(values)
     assert found.mean == pytest.approx(np.nanmean(values), rel=1e-12)
     assert found.std == pytest.approx(np.nanstd(values), rel=1e-9)
-    assert summary.products[0].class_pixels == {1: (values <= 0.3).sum(), 2: (values > 0.3).sum()}
+    pixels = [extent.pixels for extent in summary.products[0].classes]
+    assert pixels == [(values <= 0.3).sum(), (values > 0.3).sum()]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -158,7 +159,7 @@ def test_classes_on_a_utm_grid_stay_classes(tmp_path):
     assert set(np.unique(read(summary.paths[0]))) == {0, 1, 2}
     with rasterio.open(summary.paths[0]) as raster:
         counts = np.bincount(raster.read(1).ravel())
-    assert summary.products[0].class_pixels == {1: counts[1], 2: counts[2]}
+    assert [extent.pixels for extent in summary.products[0].classes] == [counts[1], counts[2]]
 
 
 def test_every_product_has_its_side_files_and_the_manifest_knows_them(tmp_path):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
-from p3vae.cli.products.plumes import RULE, PlumeOptions, fill_from_neighbours, pixel_area_m2
+from p3vae.cli.products.areas import pixel_area_m2
+from p3vae.cli.products.plumes import PlumeOptions, fill_from_neighbours
 from p3vae.cli.scenes.base import Grid
-from p3vae.models.methane.plumes import label_plumes
+from p3vae.models.methane.plumes import find_plumes
 
 METRES_PER_DEGREE = np.pi * 6_371_008.8 / 180  # a sphere, good to 0.5 %
 
@@ -57,10 +58,10 @@ def test_noise_and_uncertain_shadows_are_no_plumes(seed):
     ppm_m[20:26, 20:26] += 15_000.0
     std[20:26, 20:26] = 8000.0
     filled, spread, valid = fill_from_neighbours(ppm_m, std, np.ones_like(std, bool))
-    assert label_plumes(filled, spread, valid, RULE).max() == 0
+    assert find_plumes(filled, spread, valid).count == 0
     ppm_m[40:48, 10:30] += 4000.0
     filled, spread, valid = fill_from_neighbours(ppm_m, std, np.ones_like(std, bool))
-    assert label_plumes(filled, spread, valid, RULE)[42:46, 12:28].all()
+    assert find_plumes(filled, spread, valid).labels[42:46, 12:28].all()
 
 
 def test_area_of_a_pixel_on_every_kind_of_grid():

@@ -1,0 +1,126 @@
+"""Whether a scene was mapped already, just so: its manifest against what is asked for now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from p3vae.cli.base.errors import ProductError, UsageError
+from p3vae.cli.products.manifest import finite, read_manifest, sha256
+from p3vae.cli.scenes.identity import FileIdentity
+
+_SHOWN = 40
+"""Characters shown of a value."""
+
+
+@dataclass(frozen=True)
+class DoneRun:
+    """A run that made exactly what is asked for, from the same files."""
+
+    manifest: Path
+    record: Mapping[str, Any]
+
+    @property
+    def products(self) -> dict[str, str]:
+        """Paths of its files, by what distinguishes their names."""
+        names = [product["file"] for product in self.record["products"]]
+        stem = self.manifest.name.removesuffix("p3vae.json")
+        return {Path(name).stem.removeprefix(stem): str(self.manifest.parent / name) for name in names}
+
+
+def done_run(
+    manifest: Path,
+    request: Mapping[str, Any],
+    version: str,
+    files: Sequence[FileIdentity],
+    *,
+    replace: bool = False,
+) -> DoneRun | None:
+    """The run that `manifest` lists for this request; None if there is none, and the scene is to be mapped.
+
+    A run of the same command that differs, or whose files are not there, is an error that says how it
+    differs, or with `replace` no reason to keep it.
+    """
+    record = _run_of(manifest, str(request["command"]))
+    if record is None:
+        return None
+    differing = [*_differences(record, finite(request), version, files), *_missing(record, manifest.parent)]
+    if not differing:
+        return DoneRun(manifest, record)
+    if replace:
+        return None
+    raise ProductError(
+        f"lists a run that differs: {'; '.join(differing)}",
+        path=manifest,
+        remedy="use --overwrite or choose another --output",
+    )
+
+
+def hashed_files(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The same request, JSON-like, with a hash for every file that it names."""
+    return {key: _hashed(value) for key, value in request.items()}
+
+
+def _hashed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return hashed_files(value)
+    if isinstance(value, list | tuple):
+        return [_hashed(item) for item in value]
+    if not isinstance(value, Path):
+        return value
+    try:
+        return {"name": value.name, "sha256": sha256(value)} if value.is_file() else {"name": value.name}
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", path=value, remedy="check the path") from error
+
+
+def _run_of(manifest: Path, command: str) -> dict[str, Any] | None:
+    """The latest run of a command that a manifest lists."""
+    latest = read_manifest(manifest)
+    if latest is None:
+        return None
+    earlier = latest.get("earlier_runs")
+    runs = [*(earlier if isinstance(earlier, list) else []), latest]
+    for run in reversed(runs):
+        if isinstance(run, dict) and isinstance(run.get("products"), list):
+            request = run.get("request")
+            if isinstance(request, dict) and request.get("command") == command:
+                return run
+    return None
+
+
+def _differences(
+    record: Mapping[str, Any], request: Mapping[str, Any], version: str, files: Sequence[FileIdentity]
+) -> list[str]:
+    found = []
+    if record.get("p3vae_version") != version:
+        found.append(f"p3vae {record.get('p3vae_version')}, now {version}")
+    scene = record.get("scene")
+    listed = scene.get("files") if isinstance(scene, dict) else None
+    if listed != [file.record() for file in files]:
+        found.append("the scene has changed since")
+    before = record["request"]
+    for name in sorted({*before, *request}):
+        if before.get(name) != request.get(name):
+            found.append(f"{name} {_short(before.get(name))}, now {_short(request.get(name))}")
+    return found
+
+
+def _missing(record: Mapping[str, Any], folder: Path) -> list[str]:
+    """Files that are not there, or are not as long as they were."""
+    found = []
+    for product in record["products"]:
+        path = folder / Path(str(product.get("file"))).name
+        try:
+            if path.stat().st_size != product.get("size"):
+                found.append(f"{path.name} was changed")
+        except OSError:
+            found.append(f"{path.name} is missing")
+    return found
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

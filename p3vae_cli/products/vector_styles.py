@@ -1,0 +1,93 @@
+"""How vector products look in QGIS: colours by class, outlines with labels, readable field names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from p3vae.cli.products.styles import Category, qml_text
+
+Shape = Literal["fill", "marker"]
+
+PLUME_COLOUR = "215,48,31,255"
+PLUME_LABEL = (
+    "'Plume ' || \"plume\""
+    " || coalesce('\\n' || format_number(\"ime_kg\", 0) || ' kg', '')"
+    " || coalesce('\\n' || format_number(\"q_kg_h\", 0) || ' ± '"
+    " || format_number(\"q_std_kg_h\", 0) || ' kg/h', '')"
+)
+"""A QGIS expression: name, mass and emission rate, where known."""
+PLUME_ALIASES = {
+    "plume": "Plume",
+    "pixels": "Pixels",
+    "area_m2": "Area [m²]",
+    "peak_ppm_m": "Peak [ppm m]",
+    "mean_ppm_m": "Mean [ppm m]",
+    "ime_kg": "Mass [kg]",
+    "ime_std_kg": "Mass, standard deviation [kg]",
+    "q_kg_h": "Emission rate [kg/h]",
+    "q_std_kg_h": "Emission rate, standard deviation [kg/h]",
+    "wind_m_s": "Wind at 10 m [m/s]",
+}
+
+
+def plume_style() -> bytes:
+    """Plumes as red outlines with mass and emission rate."""
+    root = _root(labels=True)
+    renderer = ET.SubElement(root, "renderer-v2", type="singleSymbol", symbollevels="0", enableorderby="0")
+    symbols = ET.SubElement(renderer, "symbols")
+    _symbol(symbols, "0", "fill", {"style": "no", "outline_color": PLUME_COLOUR, "outline_width": "0.6"})
+    settings = ET.SubElement(ET.SubElement(root, "labeling", type="simple"), "settings")
+    style = ET.SubElement(
+        settings,
+        "text-style",
+        fieldName=PLUME_LABEL,
+        isExpression="1",
+        fontSize="9",
+        fontSizeUnit="Point",
+        textColor="120,20,10,255",
+    )
+    ET.SubElement(style, "text-buffer", bufferDraw="1", bufferSize="0.8", bufferColor="255,255,255,255")
+    ET.SubElement(settings, "placement", placement="1", priority="9")
+    ET.SubElement(settings, "rendering", displayAll="1", drawLabels="1")
+    _aliases(root, PLUME_ALIASES)
+    return qml_text(root)
+
+
+def class_style(field: str, items: Sequence[Category], shape: Shape = "fill") -> bytes:
+    """Features in the colours of their classes."""
+    root = _root(labels=False)
+    renderer = ET.SubElement(
+        root, "renderer-v2", type="categorizedSymbol", attr=field, symbollevels="0", enableorderby="0"
+    )
+    categories = ET.SubElement(renderer, "categories")
+    symbols = ET.SubElement(renderer, "symbols")
+    for number, item in enumerate(items):
+        ET.SubElement(
+            categories, "category", value=item.name, label=item.name, symbol=str(number), render="true"
+        )
+        red, green, blue = (int(item.color[k : k + 2], 16) for k in (1, 3, 5))
+        colours = {"color": f"{red},{green},{blue},150", "outline_color": f"{red},{green},{blue},255"}
+        _symbol(symbols, str(number), shape, {**colours, "outline_width": "0.4", "style": "solid"})
+    return qml_text(root)
+
+
+def _root(*, labels: bool) -> ET.Element:
+    return ET.Element(
+        "qgis", version="3.22", styleCategories="AllStyleCategories", labelsEnabled="1" if labels else "0"
+    )
+
+
+def _symbol(symbols: ET.Element, name: str, shape: Shape, properties: Mapping[str, str]) -> None:
+    symbol = ET.SubElement(symbols, "symbol", type=shape, name=name, alpha="1", clip_to_extent="1")
+    kind = "SimpleFill" if shape == "fill" else "SimpleMarker"
+    layer = ET.SubElement(symbol, "layer", {"class": kind, "enabled": "1", "pass": "0", "locked": "0"})
+    for key, value in {"outline_style": "solid", "outline_width_unit": "MM", **properties}.items():
+        ET.SubElement(layer, "prop", k=key, v=value)
+
+
+def _aliases(root: ET.Element, aliases: Mapping[str, str]) -> None:
+    element = ET.SubElement(root, "aliases")
+    for index, (field, name) in enumerate(aliases.items()):
+        ET.SubElement(element, "alias", index=str(index), field=field, name=name)

@@ -1,0 +1,128 @@
+"""Products against their manifests, and what runs left that are dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rasterio.errors import RasterioError
+
+from p3vae.cli.base.errors import UsageError
+from p3vae.cli.products import transactions
+from p3vae.cli.products.manifest import read_manifest, sha256
+from p3vae.cli.products.staging import writing
+from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
+
+_MANIFESTS = "*_p3vae.json"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A manifest and what is wrong with its products."""
+
+    manifest: Path
+    files: int
+    problems: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """One line of JSON."""
+        status = "damaged" if self.problems else "whole"
+        return {
+            "manifest": str(self.manifest),
+            "status": status,
+            "files": self.files,
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """The hidden folder of a run that is under way or was killed."""
+
+    path: Path
+    state: Literal["in use", "to be finished", "to be removed"]
+
+    def record(self) -> dict[str, Any]:
+        """One line of JSON."""
+        return {"folder": str(self.path), "status": self.state}
+
+
+def verify(places: Sequence[Path]) -> Iterator[Verified]:
+    """Every manifest in folders (and the folders in them), or the manifests given, with all their files."""
+    for manifest in _manifests(places):
+        record = read_manifest(manifest)
+        if record is None:
+            yield Verified(manifest, 0, ("is not a manifest",))
+            continue
+        earlier = record.get("earlier_runs")
+        runs = [
+            record,
+            *(run for run in (earlier if isinstance(earlier, list) else []) if isinstance(run, dict)),
+        ]
+        products = [
+            product for run in runs for product in run.get("products", ()) if isinstance(product, dict)
+        ]
+        problems = [problem for product in products for problem in _problems(manifest.parent, product)]
+        yield Verified(manifest, len(products), tuple(problems))
+
+
+def _manifests(places: Sequence[Path]) -> Iterator[Path]:
+    for place in places:
+        if place.is_dir():
+            found = (path for path in place.rglob(_MANIFESTS) if path.is_file())
+            yield from sorted(path for path in found if not path.parent.name.startswith(transactions.PREFIX))
+        elif place.is_file():
+            yield place
+        else:
+            raise UsageError("no such file or folder", path=place, remedy="give an output folder")
+
+
+def _problems(folder: Path, product: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with one file of a manifest."""
+    name = Path(str(product.get("file"))).name
+    path = folder / name
+    try:
+        if not path.is_file():
+            yield f"{name} is missing"
+            return
+        if sha256(path) != product.get("sha256"):
+            yield f"{name} was changed"
+        elif path.suffix.lower() in {".tif", ".tiff"} and "width" in product:
+            with open_dataset(path) as raster:
+                if (raster.width, raster.height) != (product["width"], product.get("height")):
+                    yield f"{name} has another grid"
+    except (OSError, RasterioError, ForeignFileError) as error:
+        yield f"{name} cannot be read: {error}"
+    side_files = product.get("side_files")
+    for beside in side_files if isinstance(side_files, list) else []:
+        if not (folder / Path(str(beside)).name).is_file():
+            yield f"{beside} is missing"
+
+
+def leftovers(places: Sequence[Path]) -> Iterator[Leftover]:
+    """Hidden folders of runs below `places`, and whether their owners are alive."""
+    for place in places:
+        folder = place if place.is_dir() else place.parent
+        for hidden in sorted(folder.rglob(f"{transactions.PREFIX}*")):
+            if hidden.is_dir() and not hidden.is_symlink():
+                yield _leftover(hidden)
+
+
+def _leftover(hidden: Path) -> Leftover:
+    if transactions.is_locked(hidden):
+        return Leftover(hidden, "in use")
+    decided = (hidden / transactions.LIST).exists()
+    return Leftover(hidden, "to be finished" if decided else "to be removed")
+
+
+def clean(places: Sequence[Path]) -> Iterator[Leftover]:
+    """Finish or remove what dead runs left; what is in use stays."""
+    for found in leftovers(places):
+        if found.state != "in use":
+            with writing(found.path):
+                transactions.finish_dead_run(
+                    found.path.parent, found.path.name.removeprefix(transactions.PREFIX)
+                )
+        yield found
