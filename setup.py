@@ -3,12 +3,17 @@
 from setuptools import find_packages, setup
 
 PACKAGES = {"p3vae.cli": "p3vae_cli", "p3vae.physics": "physics", "p3vae.models": "models"}
+ROOT = "p3vae_cli/root"
+"""The folder of `p3vae/__init__.py` itself."""
 
 setup(
-    package_dir=PACKAGES,
+    package_dir={"p3vae": ROOT, **PACKAGES},
     packages=[
-        package
-        for name, folder in PACKAGES.items()
-        for package in (name, *(f"{name}.{sub}" for sub in find_packages(folder)))
+        "p3vae",
+        *(
+            package
+            for name, folder in PACKAGES.items()
+            for package in (name, *(f"{name}.{sub}" for sub in find_packages(folder, exclude=["root"])))
+        ),
     ],
 )

@@ -10,9 +10,13 @@ import numpy.typing as npt
 
 from p3vae.cli.base.pipeline import run
 from p3vae.cli.base.tiling import Window, tile_pixels, tile_shape, windows
-from p3vae.cli.scenes.base import Scene
+from p3vae.cli.products.manifest import Provenance
+from p3vae.cli.products.rasters import MapSpec
+from p3vae.cli.results import Maps
+from p3vae.cli.scenes.base import Scene, SceneOptions
 from p3vae.cli.workflows.irradiance import IrradianceOptions
-from p3vae.cli.workflows.landcover import ClassifyOptions, classify_plan
+from p3vae.cli.workflows.landcover import ClassifyOptions, classify_plan, irradiance_plan
+from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.model_files import load_land_cover
 
 if TYPE_CHECKING:
@@ -33,18 +37,72 @@ def classify(
     probabilities: bool = False,
     unknown: bool = False,
     irradiance: IrradianceOptions | None = None,
-) -> dict[str, npt.NDArray[Any]]:
-    """Maps of a scene as arrays, by name, with the nodata of the files `p3vae classify` would write.
+) -> Maps:
+    """Land cover of a scene, with the nodata of the files `p3vae classify` would write.
 
     `landcover`, `confidence` and, where the model estimates light, `irradiance` and `irradiance_std` are
     (rows, cols); `probabilities`, when asked for, (classes, rows, cols). Spectra are read tile by tile, only
     the maps are held in memory.
     """
     options = ClassifyOptions(method, probabilities, unknown, irradiance or IrradianceOptions())
-    plan = classify_plan(scene, model, options, "given")
+    return _mapped(scene, classify_plan(scene, model, options, "given"))
+
+
+def irradiance(
+    scene: Scene, model: LandCoverModel, *, relight: bool = False, options: IrradianceOptions | None = None
+) -> Maps:
+    """Local direct irradiance δ·cosΘ [1] and its standard deviation; `relit` [1] is (bands, rows, cols)."""
+    plan = irradiance_plan(scene, model, options or IrradianceOptions(), "given", relight=relight)
+    return _mapped(scene, plan)
+
+
+def invert_methane(scene: Scene, **options: Any) -> Maps:
+    """Methane enhancement [ppm m], its standard deviation, sensitivity and quality of a radiance scene.
+
+    `options` are fields of `MethaneOptions`, e.g. `method="mf"`. Plumes are listed by `p3vae invert-methane`.
+    """
+    from p3vae.cli.workflows.methane import methane_plan
+    from p3vae.cli.workflows.methane_fit import MethaneOptions
+
+    return _mapped(scene, methane_plan(scene, MethaneOptions(**options), lambda done, total: None))
+
+
+def train(
+    scenes: str | Path | list[str | Path],
+    labels: str | Path,
+    output: str | Path,
+    *,
+    class_field: str | None = None,
+    overwrite: bool = False,
+    scene_options: SceneOptions | None = None,
+    **settings: Any,
+) -> LandCoverModel:
+    """A land-cover model from scenes and labels, written to `output`.
+
+    `settings` are fields of `TrainingSettings`, e.g. `model="random-forest"`, `seed=1`.
+    """
+    from p3vae.cli.workflows.train import TrainingRequest
+    from p3vae.cli.workflows.train import train as run_training
+    from p3vae.models.landcover.types import TrainingSettings
+
+    paths = scenes if isinstance(scenes, list) else [scenes]
+    request = TrainingRequest(
+        scenes=tuple(Path(path) for path in paths),
+        labels=Path(labels),
+        output=Path(output),
+        settings=TrainingSettings(**settings),
+        class_field=class_field,
+        overwrite=overwrite,
+        show_progress=False,
+    )
+    return run_training(request, scene_options or SceneOptions())
+
+
+def _mapped(scene: Scene, plan: Plan) -> Maps:
+    """Apply a plan to every pixel, in memory."""
     grid = scene.grid
     sinks = {
-        name: _ArraySink(np.full((spec.bands, grid.height, grid.width), spec.nodata, spec.dtype), spec.nodata)
+        name: _ArraySink(spec, np.full((spec.bands, grid.height, grid.width), spec.nodata, spec.dtype))
         for name, spec in plan.specs.items()
     }
     shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)), plan.halo)
@@ -55,16 +113,17 @@ def classify(
         sinks,
         around=lambda window: window.grown(plan.halo, grid.height, grid.width),
     )
-    return {name: sink.array if len(sink.array) > 1 else sink.array[0] for name, sink in sinks.items()}
+    arrays = {name: sink.array if len(sink.array) > 1 else sink.array[0] for name, sink in sinks.items()}
+    tags = Provenance(command="p3vae in Python", model_sha256=plan.model_sha256).tags(scene)
+    return Maps(scene.path, grid, arrays, plan.specs, tags)
 
 
 class _ArraySink:
     """A map in memory."""
 
-    reports_invalid = False
-
-    def __init__(self, array: npt.NDArray[Any], nodata: float) -> None:
-        self.array, self.nodata, self.dtype = array, nodata, array.dtype
+    def __init__(self, spec: MapSpec, array: npt.NDArray[Any]) -> None:
+        self.array, self.nodata, self.dtype = array, spec.nodata, array.dtype
+        self.reports_invalid = spec.reports_invalid
 
     def write(self, window: Window, values: npt.NDArray[Any]) -> None:
         self.array[(slice(None), *window.slices)] = values

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import gc
 import importlib
 import io
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import click
 
 from p3vae.cli.base.errors import ExitCode, P3vaeError
+from p3vae.cli.base.signals import interrupt_on_signals
+from p3vae.cli.commands.examples import epilog
 
 COMMANDS = (
     "info",
+    "models",
     "classify",
     "irradiance-map",
     "invert-methane",
     "train",
+    "assess",
+    "sample",
+    "report",
+    "qgis",
+    "explain",
+    "suggest",
+    "spectra",
+    "stats",
+    "change",
+    "smooth",
+    "polygons",
     "brightness",
+    "verify",
+    "clean",
     "simulate",
     "reproduce",
 )
@@ -39,7 +57,28 @@ class LazyGroup(click.Group):
         name = cmd_name.replace("-", "_")
         module = importlib.import_module(f"p3vae.cli.commands.{name}")
         command: click.Command = getattr(module, name)
+        command.epilog = command.epilog or epilog(cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with a guess at what a wrong name was meant to be."""
+        near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if args[0] not in COMMANDS and near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first sentence of every command, whole."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            assert command is not None
+            text = " ".join((command.help or "").partition("\n\n")[0].split())
+            rows.append((name, text.partition(". ")[0].rstrip(".")))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         _prepare_streams()
@@ -53,20 +92,33 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _spare_the_collector()
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {' '.join(str(message).split())}\n"
+        sys.unraisablehook = _unraisable
         try:
-            return super().invoke(ctx)
+            with interrupt_on_signals():
+                return super().invoke(ctx)
         except P3vaeError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
 
 
 def _prepare_streams() -> None:
-    """Streams that take every line: none is missing, and a sign that stdout does not know becomes "?"."""
+    """Streams that take every line: none is missing, and a sign that stdout does not know becomes "?".
+
+    GDAL's own lines, which come beside the errors that it returns, go nowhere unless CPL_LOG says where.
+    """
+    os.environ.setdefault("CPL_LOG", os.devnull)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - stays open to the end
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")
+
+
+def _unraisable(problem: Any) -> None:
+    """Say what a callback could not raise, but for GDAL's messages in bytes that are no text."""
+    if not str(problem.object).startswith("rasterio."):
+        sys.__unraisablehook__(problem)
 
 
 def _stdout_fails() -> bool:

@@ -16,8 +16,7 @@ from typing import Any
 import click
 
 from p3vae.cli.base.errors import UsageError
-
-SCENE = click.Path(path_type=Path)
+from p3vae.cli.batch_options import BATCH_OPTIONS, batch_values
 
 
 class Finite(click.types.FloatParamType):
@@ -34,7 +33,6 @@ class FiniteRange(Finite, click.FloatRange):
     """A finite number in a range; to click, NaN is inside of any."""
 
 
-scene_argument = click.argument("scene", type=SCENE, metavar="SCENE")
 scenes_argument = click.argument("scenes", nargs=-1, required=True, metavar="SCENE...")
 
 _SCENE_OPTIONS = (
@@ -66,6 +64,13 @@ _SCENE_OPTIONS = (
     ),
     click.option("--nodata", type=float, metavar="VALUE", help="Stored value that means 'no data'."),
     click.option(
+        "--driver",
+        "drivers",
+        multiple=True,
+        metavar="NAME",
+        help="GDAL format to open besides the known ones, e.g. VRT: such a file may refer to any other.",
+    ),
+    click.option(
         "--overlap",
         type=click.Choice(["swir", "vnir"]),
         default="swir",
@@ -89,6 +94,7 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
         quantity: Any,
         scale: float | None,
         nodata: float | None,
+        drivers: tuple[str, ...],
         overlap: Any,
         **kwargs: Any,
     ) -> Any:
@@ -103,6 +109,7 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
             quantity=quantity,
             scale=scale,
             nodata=nodata,
+            drivers=drivers,
             overlap=overlap,
         )
         return command(*args, scene_options=overrides, **kwargs)
@@ -120,14 +127,14 @@ _IRRADIANCE_OPTIONS = (
     ),
     click.option(
         "--aod",
-        type=FiniteRange(0),
-        default=0.35,
+        type=FiniteRange(0, 20),
+        default=0.35,  # AEROSOL_OPTICAL_DEPTH, whose home would import numpy for --help
         show_default=True,
         help="Aerosol optical depth at 500 nm, for the clear sky.",
     ),
     click.option(
         "--water-vapour",
-        type=FiniteRange(0),
+        type=FiniteRange(0, 50),
         default=1.0,
         show_default=True,
         metavar="CM",
@@ -184,6 +191,8 @@ def _read_config(context: click.Context, config: click.Parameter, path: Path | N
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot be read as TOML: {error}", path=path) from error
+    except RecursionError as error:
+        raise UsageError("cannot be read as TOML: it is nested too deeply", path=path) from error
     options = {
         spelling.removeprefix("--"): option
         for option in context.command.params
@@ -222,6 +231,8 @@ def _config_value(option: click.Option, key: str, value: Any) -> Any:
 def _config_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise click.BadParameter("expected a number or text")
+    if "\0" in str(value):
+        raise click.BadParameter("it holds a zero byte")
     return str(value)
 
 
@@ -263,13 +274,6 @@ _OUTPUT_OPTIONS = (
     click.option("--co", metavar="NAME=VALUE", multiple=True, help="GDAL creation option of the COG driver."),
     click.option("--tile-size", type=click.IntRange(1), metavar="PIXELS", help="Side of a tile."),
     click.option("--mem-limit", metavar="SIZE", help='Memory a run may use, e.g. "600MB" or "2GB".'),
-    click.option(
-        "--on-error",
-        type=click.Choice(["skip", "stop"]),
-        default="skip",
-        show_default=True,
-        help="What a failed scene means for those after it.",
-    ),
     click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal."),
     click.option("-q", "--quiet", is_flag=True, help="Only errors."),
     click.option("--json", "as_json", is_flag=True, help="One JSON line per scene on stdout."),
@@ -292,7 +296,6 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         co: tuple[str, ...],
         tile_size: int | None,
         mem_limit: str | None,
-        on_error: Any,
         progress: bool | None,
         quiet: bool,
         as_json: bool,
@@ -316,10 +319,13 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             pixel_size=pixel_size,
             creation_options=parse_creation_options(co),
         )
-        outputs = OutputOptions(output, mask, run, on_error, progress, quiet, as_json)
+        batch = batch_values(kwargs)
+        outputs = OutputOptions(
+            output, mask, run, show_progress=progress, quiet=quiet, as_json=as_json, **batch
+        )
         return command(*args, outputs=outputs, **kwargs)
 
-    return _with((config_option, *_OUTPUT_OPTIONS), wrapper)
+    return _with((config_option, *_OUTPUT_OPTIONS, *BATCH_OPTIONS), wrapper)
 
 
 def parse_bbox(text: str) -> tuple[float, float, float, float]:
@@ -329,6 +335,18 @@ def parse_bbox(text: str) -> tuple[float, float, float, float]:
     except ValueError as error:
         raise UsageError(f"--bbox {text!r} is not four numbers", remedy="xmin,ymin,xmax,ymax") from error
     return xmin, ymin, xmax, ymax
+
+
+def parse_pair(text: str | None, option: str, *, whole: bool = False) -> Any:
+    """Two numbers from "a,b" (comma or space); None stays None."""
+    if text is None:
+        return None
+    try:
+        first, second = ((int if whole else float)(part) for part in text.replace(",", " ").split())
+    except ValueError as error:
+        kind = "two whole numbers" if whole else "two numbers"
+        raise UsageError(f"{option} {text!r} is not {kind}", remedy="separate them with a comma") from error
+    return first, second
 
 
 def parse_size(text: str) -> int:

@@ -22,12 +22,7 @@ def brightness(scenes: tuple[str, ...], outputs: OutputOptions, scene_options: S
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
-    from p3vae.cli.workflows.mapping import Plan, map_scenes
+    from p3vae.cli.workflows.jobs import BrightnessJob
+    from p3vae.cli.workflows.mapping import map_scenes
 
-    map_scenes(
-        scenes,
-        scene_options,
-        outputs,
-        lambda scene: Plan(brightness_function(scene), brightness_specs(scene)),
-    )
+    map_scenes(scenes, scene_options, outputs, BrightnessJob())

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 @click.option(
     "--method",
     type=click.Choice(["posterior", "classifier"]),
-    help="Class by the full posterior p(y|x), the default, or by the fast network q(y|x).",
+    help="Class by the posterior p(y|x), or by a network q(y|x) where the model has one.",
 )
 @click.option(
     "--probabilities", is_flag=True, help="Also write the probability of every class, one band each."
 )
-@click.option("--unknown", is_flag=True, help="Mark pixels that the model cannot reconstruct (value 255).")
+@click.option("--unknown", is_flag=True, help="Mark pixels unlike anything the model learned (value 255).")
+@click.option("--materials", is_flag=True, help="Also write the likeliest material and its probability.")
+@click.option("--fractions", is_flag=True, help="Also write the cover fraction of every class, with its std.")
 @device_option
 @irradiance_options
 @output_options
@@ -45,6 +47,8 @@ def classify(
     method: Method | None,
     probabilities: bool,
     unknown: bool,
+    materials: bool,
+    fractions: bool,
     device: str,
     irradiance: IrradianceOptions,
     outputs: OutputOptions,
@@ -54,12 +58,9 @@ def classify(
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.workflows.landcover import ClassifyOptions, classify_plan
+    from p3vae.cli.workflows.jobs import ClassifyJob
+    from p3vae.cli.workflows.landcover import ClassifyOptions
     from p3vae.cli.workflows.mapping import map_scenes
-    from p3vae.cli.workflows.model_files import load_land_cover, model_name
 
-    loaded = load_land_cover(model, device)
-    options = ClassifyOptions(method, probabilities, unknown, irradiance)
-    map_scenes(
-        scenes, scene_options, outputs, lambda scene: classify_plan(scene, loaded, options, model_name(model))
-    )
+    options = ClassifyOptions(method, probabilities, unknown, irradiance, materials, fractions)
+    map_scenes(scenes, scene_options, outputs, ClassifyJob(model, device, options))

@@ -1,22 +1,25 @@
-"""`p3vae info`: what a scene holds and which models could map it."""
+"""`p3vae info`: what scenes hold and which models could map them, or the card of a model."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from p3vae.cli.options import scene_argument, scene_options
+from p3vae.cli.batch_options import null_option
+from p3vae.cli.options import scene_options, scenes_argument
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
 
 
 @click.command()
-@scene_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@scenes_argument
+@click.option(
+    "--json", "form", flag_value="json", help="Print JSON instead of a table; a line each for several scenes."
+)
+@click.option("--csv", "form", flag_value="csv", help="Print an inventory: a line of CSV per scene.")
 @click.option(
     "-m",
     "--model",
@@ -25,20 +28,24 @@ if TYPE_CHECKING:
     multiple=True,
     help="A model to judge as well.",
 )
+@null_option
 @scene_options
-def info(scene: Path, as_json: bool, models: tuple[Path, ...], scene_options: SceneOptions) -> None:
-    """Show what SCENE holds: product, grid, bands, sun, and what could be done with it."""
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.products.manifest import finite
-    from p3vae.cli.scenes import open_scene
-    from p3vae.cli.workflows.info import render, summarise
-    from p3vae.cli.workflows.model_files import shipped_models, verdicts
+def info(
+    scenes: tuple[str, ...],
+    form: Any,
+    models: tuple[Path, ...],
+    null: bool,
+    scene_options: SceneOptions,
+) -> None:
+    """Show what each SCENE holds: product, grid, bands, sun, and what could be done with it.
 
-    with open_scene(scene, scene_options) as opened:
-        summary = summarise(opened) | {
-            "models": [verdict.record() for verdict in verdicts(opened, [*shipped_models(), *models])]
-        }
-    if as_json:
-        click.echo(json.dumps(finite(summary), indent=2))
+    SCENE may also be one model: a file, or the name of a shipped one.
+    """
+    from p3vae.cli.base.batch import expand_scenes
+    from p3vae.cli.workflows.inventory import show_scenes
+    from p3vae.cli.workflows.model_card import names_model, show_card
+
+    if len(scenes) == 1 and names_model(Path(scenes[0])):
+        show_card(Path(scenes[0]), as_json=form == "json")
     else:
-        stdout().print(render(summary))
+        show_scenes(expand_scenes(scenes, null=null), scene_options, models, form or "report")

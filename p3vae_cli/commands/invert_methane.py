@@ -52,7 +52,11 @@ FILE = click.Path(path_type=Path)
     type=FiniteRange(min=0, min_open=True),
     help="Largest enhancement considered. Default: 50,000.",
 )
-@click.option("--wind", "wind_m_s", type=FiniteRange(0), metavar="M/S", help="10 m wind, for Q.")
+@click.option(
+    "--wind",
+    metavar="M/S|CSV",
+    help="10 m wind, for Q: one speed, or a table of scene, wind_m_s [, wind_std_m_s, source].",
+)
 @click.option(
     "--wind-uncertainty",
     "wind_std_m_s",
@@ -69,6 +73,12 @@ FILE = click.Path(path_type=Path)
     metavar="M",
     help="Side of a pixel, for masses in a scene without georeference.",
 )
+@click.option(
+    "--quality-mask/--no-quality-mask",
+    default=True,
+    show_default=True,
+    help="Leave cloud, water, flares out of the maps, or keep every pixel.",
+)
 @click.option("--control", is_flag=True, help="Count plumes in the sign-flipped map, where there are none.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @output_options
@@ -77,7 +87,7 @@ def invert_methane(
     scenes: tuple[str, ...],
     outputs: OutputOptions,
     scene_options: SceneOptions,
-    wind_m_s: float | None,
+    wind: str | None,
     wind_std_m_s: float | None,
     ueff_a: float | None,
     ueff_b: float | None,
@@ -89,13 +99,14 @@ def invert_methane(
 
     The background is learned from the scene's own plume-free pixels, which are found by themselves.
     """
-    from p3vae.cli.base.console import StepProgress
     from p3vae.cli.products.plumes import PlumeOptions
+    from p3vae.cli.products.wind import WindOption
+    from p3vae.cli.workflows.jobs import MethaneJob
     from p3vae.cli.workflows.mapping import map_scenes
-    from p3vae.cli.workflows.methane import MADE, MethaneOptions, methane_plan
+    from p3vae.cli.workflows.methane_fit import MethaneOptions
 
     plumes = PlumeOptions(
-        wind_m_s=wind_m_s,
+        wind=None if wind is None else WindOption.parse(wind),
         wind_std_m_s=wind_std_m_s,
         ueff_a=ueff_a,
         ueff_b=ueff_b,
@@ -103,7 +114,4 @@ def invert_methane(
         control=control,
     )
     asked = MethaneOptions(plumes=plumes, overwrite=outputs.run.overwrite, **options)
-    with StepProgress("learning the background", show=outputs.shows_progress) as progress:
-        map_scenes(
-            scenes, scene_options, outputs, lambda scene: methane_plan(scene, asked, progress.step), MADE
-        )
+    map_scenes(scenes, scene_options, outputs, MethaneJob(asked, outputs.shows_progress))

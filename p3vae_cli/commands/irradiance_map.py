@@ -43,14 +43,7 @@ def irradiance_map(
 
     1 is a surface facing the unobstructed sun, 0 full shadow.
     """
-    from p3vae.cli.workflows.landcover import irradiance_plan
+    from p3vae.cli.workflows.jobs import IrradianceJob
     from p3vae.cli.workflows.mapping import map_scenes
-    from p3vae.cli.workflows.model_files import load_land_cover, model_name
 
-    loaded = load_land_cover(model, device)
-    map_scenes(
-        scenes,
-        scene_options,
-        outputs,
-        lambda scene: irradiance_plan(scene, loaded, irradiance, model_name(model), relight=relight),
-    )
+    map_scenes(scenes, scene_options, outputs, IrradianceJob(model, device, irradiance, relight))

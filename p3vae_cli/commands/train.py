@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="Polygons or points (any OGR format), or a raster of class ids.",
+    help="Polygons or points (GeoPackage, GeoJSON, shapefile, FlatGeobuf, .gdb), or a raster of ids.",
 )
 @click.option("--class-field", metavar="NAME", help='Attribute that names the class. Default: "class".')
 @click.option(
@@ -64,11 +64,22 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="With --preset paper: skylight of ground without sun, as a share of open ground's.",
 )
-@click.option("--epochs", type=click.IntRange(1), help="Passes over the data. Default: the model's.")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="Passes of a network over the data. Default: the model's."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same model.")
 @click.option("--no-physics", is_flag=True, help="Leave the physics layer out (ablation).")
-@click.option("--no-stop-gradient", is_flag=True, help="Let unlabelled pixels change the latent spectra.")
-@click.option("--no-adoption", is_flag=True, help="Let unlabelled pixels add no spectrum to any class.")
+@click.option("--no-stop-gradient", is_flag=True, help="Let unlabelled pixels change the decoder of a VAE.")
+@click.option(
+    "--class-prior",
+    type=click.Choice(["uniform", "labels", "scene"]),
+    default="uniform",
+    show_default=True,
+    help="Prior of the classes: all the same, as in the labels, or estimated from unlabelled pixels.",
+)
+@click.option(
+    "--with-classifier", is_flag=True, help="Also train the network q(y|x), for classify --method classifier."
+)
 @click.option(
     "--samples-per-class",
     type=click.IntRange(2),
@@ -82,6 +93,8 @@ if TYPE_CHECKING:
 @click.option("--resume", is_flag=True, help="Go on with an unfinished training of the same output.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing model.")
 @click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal.")
+@click.option("-q", "--quiet", is_flag=True, help="Only errors.")
+@click.option("--json", "as_json", is_flag=True, help="The validation as one JSON line on stdout.")
 @device_option
 @config_option
 @irradiance_options
@@ -96,20 +109,24 @@ def train(
     seed: int,
     no_physics: bool,
     no_stop_gradient: bool,
-    no_adoption: bool,
+    class_prior: Any,
+    with_classifier: bool,
     progress: bool | None,
+    quiet: bool,
+    as_json: bool,
     irradiance: IrradianceOptions,
     scene_options: SceneOptions,
     **request: Any,
 ) -> None:
     """Train a land-cover model on each SCENE with labels that cover a little of it.
 
-    The unlabelled rest of the scene takes part. Validation keeps whole polygons aside.
+    The unlabelled rest of the scene takes part. Validation holds out whole polygons, the same for every
+    model.
     """
     from p3vae.cli.base.batch import expand_scenes
     from p3vae.cli.workflows.train import TrainingRequest
     from p3vae.cli.workflows.train import train as run
-    from p3vae.cli.workflows.train_report import report
+    from p3vae.cli.workflows.train_report import report, report_json
     from p3vae.models.landcover.types import TrainingSettings
 
     settings = TrainingSettings(
@@ -119,7 +136,8 @@ def train(
         seed=seed,
         physics=not no_physics,
         stop_gradient=not no_stop_gradient,
-        adoption=not no_adoption,
+        class_prior=class_prior,
+        with_classifier=with_classifier,
         sky_offset=sky_offset,
     )
     names = tuple(name.strip() for name in class_names.split(",") if name.strip())
@@ -128,7 +146,11 @@ def train(
         settings=settings,
         class_names=names,
         irradiance=irradiance,
-        show_progress=progress,
+        show_progress=False if quiet else progress,
         **request,
     )
-    report(run(asked, scene_options), asked.output)
+    trained = run(asked, scene_options)
+    if as_json:
+        report_json(trained, asked.output)
+    elif not quiet:
+        report(trained, asked.output)

@@ -23,8 +23,6 @@ TITLES = {
     "p3vae": "p3VAE, ours",
     "p3vae-paper": "p3VAE as published",
     "p3vae-published": "p3VAE as published",
-    "p3vae-no-sg": "ours, no stop-gradient",
-    "p3vae-no-adoption": "ours, no adoption",
     "p3vae-no-physics": "ours, no physics",
     "p3vae-paper-no-sg": "published, no stop-gradient",
     "cnn": "CNN",

@@ -30,8 +30,6 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "p3vae-paper": {"preset": "paper"},
     "p3vae-paper-no-sg": {"preset": "paper", "stop_gradient": False},
     "p3vae": {},
-    "p3vae-no-sg": {"stop_gradient": False},
-    "p3vae-no-adoption": {"adoption": False},
     "p3vae-no-physics": {"physics": False},
 }
 """Training settings of every model of the tables."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from p3vae.cli.reproduce.runs import (
 from p3vae.cli.reproduce.tables import NAMES, Table, table
 
 Failure = tuple[RunSpec, Exception]
+
+EXTRA = ("matplotlib", "torchdiffeq")
+"""What the extra `reproduce` installs."""
 
 
 class SomeRunsFailedError(P3vaeError):
@@ -67,6 +71,7 @@ def reproduce(request: Request) -> list[Path]:
 
     An interrupted call still shows what is there.
     """
+    _require_extra()
     tables = _tables(request)
     specs = {t.name: _works(t, request) for t in tables}
     every = _chosen(specs, request)
@@ -91,6 +96,16 @@ def reproduce(request: Request) -> list[Path]:
         spec, reason = failures[0]
         raise SomeRunsFailedError(f"{len(failures)} of {len(every)} runs failed; {spec.title}: {reason}")
     return written
+
+
+def _require_extra() -> None:
+    """Figures and pendulums need libraries that no other command does: say so before hours of runs."""
+    absent = [name for name in EXTRA if find_spec(name) is None]
+    if absent:
+        raise UsageError(
+            f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed",
+            remedy="pip install 'p3vae[reproduce]'",
+        )
 
 
 def _chosen(specs: Mapping[str, list[RunSpec]], request: Request) -> list[RunSpec]:

@@ -224,8 +224,6 @@ _ABLATION = Table(
             Row(f"{experiment}: published, no stop-gradient", experiment, "p3vae-paper-no-sg", test, without),
             Row(f"{experiment}: p3VAE as published", experiment, "p3vae-paper", test, with_),
             Row(f"{experiment}: ours, no physics", experiment, "p3vae-no-physics", test),
-            Row(f"{experiment}: ours, no stop-gradient", experiment, "p3vae-no-sg", test),
-            Row(f"{experiment}: ours, no adoption", experiment, "p3vae-no-adoption", test),
             Row(f"{experiment}: p3VAE, ours", experiment, "p3vae", test),
         )
     ),

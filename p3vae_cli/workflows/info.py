@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from p3vae.cli.base.tiling import Window, tile_shape, windows
+from p3vae.cli.base.tiling import Window, tile_shape
 from p3vae.cli.scenes.base import UNITS, Grid, Scene
+from p3vae.cli.workflows.fitness import fit_commands, fit_line, unfit_lines
 from p3vae.physics.spectral_response import Bands
 
 SAMPLED_PIXELS = 250_000
 """Scenes larger than this are sampled, not read, to estimate their share of valid pixels."""
+SAMPLED_VALUES = 10**8
+"""Values that may be decoded for that: a window costs the whole block of the file in which it lies."""
 _TILE_PIXELS = 4096
 
 
@@ -45,18 +49,24 @@ def summarise(scene: Scene) -> dict[str, Any]:
             )
         ],
         "valid_fraction": valid_fraction(scene),
+        "commands": fit_commands(scene),
     }
 
 
 def valid_fraction(scene: Scene) -> float:
     """Share of pixels with a value in every good band, from about `SAMPLED_PIXELS` of them."""
     height, width = scene.grid.height, scene.grid.width
-    tiles = list(
-        windows(Window(0, 0, height, width), tile_shape(height, width, scene.block_shape, _TILE_PIXELS))
-    )
-    step = max(1, height * width // SAMPLED_PIXELS)
-    valid = [scene.read(tile).valid for tile in tiles[step // 2 :: step]]
-    return float(sum(v.sum() for v in valid) / sum(v.size for v in valid))
+    rows, cols = tile_shape(height, width, scene.block_shape, _TILE_PIXELS)
+    across = -(-width // cols)
+    count = across * -(-height // rows)
+    block = max(rows * cols, math.prod(scene.block_shape)) * len(scene.bands)
+    step = max(1, height * width // SAMPLED_PIXELS, -(-count * block // SAMPLED_VALUES))
+    valid = seen = 0
+    for number in range(min(step // 2, count - 1), count, step):
+        row, col = number // across * rows, number % across * cols
+        tile = scene.read(Window(row, col, min(rows, height - row), min(cols, width - col)))
+        valid, seen = valid + int(tile.valid.sum()), seen + tile.valid.size
+    return valid / seen
 
 
 def render(summary: dict[str, Any]) -> RenderableType:
@@ -84,6 +94,9 @@ def render(summary: dict[str, Any]) -> RenderableType:
     table.add_row("Time", summary["time"] or "unknown")
     table.add_row("Place", _place(summary["longitude_deg"], summary["latitude_deg"]))
     table.add_row("Nodata", f"{100 * (1 - summary['valid_fraction']):.1f} % of pixels")
+    table.add_row("Fit for", fit_line(summary["commands"]))
+    for reason in unfit_lines(summary["commands"]):
+        table.add_row("Not fit for", reason)
     for verdict in summary["models"]:
         table.add_row(
             "Model", f"{verdict['model']}: {'fits' if verdict['applicable'] else 'no'}, {verdict['reason']}"

@@ -10,7 +10,7 @@ import numpy as np
 from p3vae.cli.base.errors import SceneError, UsageError
 from p3vae.cli.base.tables import read_columns
 from p3vae.cli.scenes.base import Scene
-from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
+from p3vae.physics.illumination import AEROSOL_OPTICAL_DEPTH, SpectralIrradiance, clear_sky_irradiance
 from p3vae.physics.spectral_response import BandCoverageError, Bands
 
 _COLUMNS = ("wavelength_nm", "direct", "diffuse")
@@ -22,7 +22,7 @@ class IrradianceOptions:
 
     table: Path | None = None
     """CSV with wavelength_nm, direct, diffuse; the other fields are unused then."""
-    aerosol_optical_depth: float = 0.35
+    aerosol_optical_depth: float = AEROSOL_OPTICAL_DEPTH
     """At 500 nm [1]."""
     water_vapour_cm: float = 1.0
     ground_albedo: float = 0.3

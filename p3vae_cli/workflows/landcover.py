@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,17 @@ import numpy.typing as npt
 
 from p3vae.cli.base.errors import ModelFileError, UsageError
 from p3vae.cli.base.tiling import SpectraTile
+from p3vae.cli.products.make import Findings
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.styles import Categories, Category, Ramp
 from p3vae.cli.scenes.base import Scene
+from p3vae.cli.workflows.cover import (
+    cover_maps,
+    fraction_specs,
+    material_specs,
+    model_for_scene,
+    require_cover,
+)
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.model_files import fit_bands, require_quantity
@@ -26,9 +35,14 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+_USUAL_SHARE = 0.25
+"""Of out-of-distribution pixels on ground like that of training, where polygons are pure and edges mixed."""
 UNKNOWN = 255
 """Value of pixels that no class explains."""
-_UNKNOWN_COLOUR = "#3c3c3c"
+UNKNOWN_COLOURS = ("#3c3c3c", "#ffffff", "#ff00ff", "#00ffff", "#000000", "#ffff00", "#a0a0a0", "#0000ff")
+"""Of these, unknown pixels have the first that no class comes near."""
+DISTINCT_RGB = 60.0
+"""Distance in RGB from which colours of a legend are distinct."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,10 @@ class ClassifyOptions:
     unknown: bool = False
     """Mark pixels whose spectrum the model cannot reconstruct."""
     irradiance: IrradianceOptions = field(default_factory=IrradianceOptions)
+    materials: bool = False
+    """Also the likeliest material inside the class."""
+    fractions: bool = False
+    """Also the cover fraction of each class."""
 
 
 def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str) -> Plan:
@@ -53,11 +71,15 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
             f"--unknown marks pixels with {UNKNOWN}, which is the class {name} of {model_name}",
             remedy="train with another id for that class",
         )
+    model = model_for_scene(scene, model, model_name)
+    cover = _cover_specs(model, options, model_name)
     predict = _Predictor(scene, model, options, model_name)
+    share = _OutOfDistributionShare()
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         prediction = predict(tile)
         classes = prediction.class_id
+        share.add(prediction)
         if options.unknown:
             assert prediction.misfit is not None
             classes = np.where(prediction.misfit > 1, np.uint8(UNKNOWN), classes)
@@ -67,15 +89,54 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
         if options.probabilities:
             assert prediction.probabilities is not None
             found["probabilities"] = np.moveaxis(_unpack(prediction.probabilities, tile), -1, 0)
-        return found
+        return found | (predict.cover(tile, prediction, cover) if cover else {})
 
     specs = {"landcover": _land_cover_spec(model.legend, options.unknown), "confidence": _CONFIDENCE}
     if model.estimator.gives_irradiance:
         specs |= _IRRADIANCE
     if options.probabilities:
         specs["probabilities"] = _probabilities_spec(model.legend)
+    specs |= cover
     settings = predict.settings | {"unknown": options.unknown}
-    return Plan(maps, specs, model.digest, settings, halo=model.halo)
+    return Plan(
+        maps,
+        specs,
+        model.digest,
+        settings,
+        model.halo,
+        share.record,
+        lambda _summary, _staging: share.findings(model_name),
+    )
+
+
+@dataclass
+class _OutOfDistributionShare:
+    """Counts the pixels that are unlike anything a model learned."""
+
+    pixels: int = 0
+    outside: int = 0
+
+    def add(self, prediction: Prediction) -> None:
+        """Count pixels that have a class."""
+        if prediction.misfit is not None:
+            self.pixels += int((prediction.class_id > 0).sum())
+            self.outside += int((prediction.misfit > 1).sum())
+
+    def record(self) -> dict[str, Any]:
+        """The share of mapped pixels out of distribution; None where the model cannot say."""
+        return {"out_of_distribution": round(self.outside / self.pixels, 4) if self.pixels else None}
+
+    def findings(self, model_name: str) -> Findings:
+        """One line where the share is more than chance explains."""
+        share = self.record()["out_of_distribution"]
+        if share is None or share <= _USUAL_SHARE:
+            return Findings()
+        return Findings(
+            [
+                f"{share:.0%} of the pixels are unlike anything the model {model_name} learned; "
+                "their confidence is low (--unknown marks them)"
+            ]
+        )
 
 
 def irradiance_plan(
@@ -88,6 +149,7 @@ def irradiance_plan(
             path=model_name,
             remedy="use a p3vae model",
         )
+    model = model_for_scene(scene, model, model_name)
     predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
     good = np.flatnonzero(scene.bands.good)
 
@@ -104,6 +166,18 @@ def irradiance_plan(
         at_scene = scene_irradiance(scene, scene.bands.select(good), irradiance)
         specs["relit"] = _relit_spec(scene)
     return Plan(maps, specs, model.digest, predict.settings | {"relight": relight})
+
+
+def _cover_specs(model: LandCoverModel, options: ClassifyOptions, name: str) -> dict[str, MapSpec]:
+    """Maps of materials and fractions that were asked for."""
+    specs: dict[str, MapSpec] = {}
+    if options.materials:
+        require_cover(model, "--materials", name)
+        specs |= material_specs(model)
+    if options.fractions:
+        require_cover(model, "--fractions", name)
+        specs |= fraction_specs(model.legend)
+    return specs
 
 
 class _Predictor:
@@ -138,6 +212,15 @@ class _Predictor:
     def __call__(self, tile: SpectraTile) -> Prediction:
         """The valid pixels of a tile, in their order; NaN where one is too dark to judge."""
         return _with_nodata(self._predict_whole(tile) if self._model.halo else self._predict(tile))
+
+    def cover(
+        self, tile: SpectraTile, prediction: Prediction, wanted: Mapping[str, MapSpec]
+    ) -> dict[str, Array]:
+        """Maps of materials and fractions, laid out as the tile."""
+        spectra = self._adapter(tile.values[tile.valid])
+        found = cover_maps(self._model, spectra, prediction.class_id > 0, self._irradiance, wanted)
+        unpacked = {name: _unpack(values, tile) for name, values in found.items()}
+        return {name: np.moveaxis(v, -1, 0) if v.ndim > 2 else v for name, v in unpacked.items()}
 
     def _predict(self, tile: SpectraTile) -> Prediction:
         """In parts, one per worker."""
@@ -244,13 +327,23 @@ def hex_colour(rgb: tuple[int, int, int]) -> str:
     return "#{:02x}{:02x}{:02x}".format(*rgb)
 
 
+def unknown_colour(taken: Sequence[tuple[int, int, int]]) -> str:
+    """The first of `UNKNOWN_COLOURS` that is distinct from all colours taken, or else the farthest."""
+
+    def distance(colour: str) -> float:
+        return min(math.dist(bytes.fromhex(colour[1:]), other) for other in taken)
+
+    distinct = (colour for colour in UNKNOWN_COLOURS if distance(colour) >= DISTINCT_RGB)
+    return next(distinct, max(UNKNOWN_COLOURS, key=distance))
+
+
 def _land_cover_spec(legend: ClassLegend, unknown: bool) -> MapSpec:
     items = [
         Category(id_, name, hex_colour(colour))
         for id_, name, colour in zip(legend.ids, legend.names, legend.colours, strict=True)
     ]
     if unknown:
-        items.append(Category(UNKNOWN, "unknown", _UNKNOWN_COLOUR))
+        items.append(Category(UNKNOWN, "unknown", unknown_colour(legend.colours)))
     return MapSpec(
         suffix="landcover",
         description="land cover",

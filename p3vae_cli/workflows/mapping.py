@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import json
+import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from rich.table import Table
-from rich.text import Text
-
-from p3vae.cli.base.batch import OnError, expand_scenes, for_each_scene
-from p3vae.cli.base.console import RichProgress, note, stdout
-from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.batch import OnError, Shard, expand_scenes
+from p3vae.cli.base.console import RichProgress
+from p3vae.cli.base.errors import P3vaeError, UsageError
+from p3vae.cli.base.naming import NameTemplate
 from p3vae.cli.base.pipeline import PixelFunction
-from p3vae.cli.products.make import Findings, Product, RunOptions, RunSummary, make_products
-from p3vae.cli.products.manifest import Provenance, finite
+from p3vae.cli.products.grids import bbox_window, whole
+from p3vae.cli.products.make import AfterMaps, RunOptions, RunSummary, make_products
+from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
-from p3vae.cli.products.staging import require_free
-from p3vae.cli.products.styles import Categories
-from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+from p3vae.cli.products.resume import done_run, hashed_files
+from p3vae.cli.products.staging import require_free, writing
+from p3vae.cli.products.transactions import finish_dead_run
+from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
+from p3vae.cli.scenes.base import reading
+from p3vae.cli.scenes.identity import identify
 from p3vae.cli.scenes.masking import masked
+from p3vae.cli.workflows.outcomes import Outcome, failed
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,47 @@ class Plan:
     """What decides the result, for the manifest."""
     halo: int = 0
     """How far `function` looks at neighbours [pixels]."""
-    after: Callable[[RunSummary], Findings] = lambda summary: Findings()
+    results: Callable[[], Mapping[str, Any]] = dict
+    """What is known once every pixel is mapped, for the manifest and JSON."""
+    after: AfterMaps | None = None
     """Work on the finished maps."""
+    more: Sequence[str] = ()
+    """Ends of the names of the files that `after` makes."""
+
+
+Planner = Callable[[Scene], Plan]
+
+
+class Job:
+    """A mapping command with its options: small, immutable, and sent to other processes."""
+
+    command: ClassVar[str]
+    bytes_per_pixel: ClassVar[int]
+    """Of all products, before compression, for an estimate."""
+    pixels_per_second: ClassVar[float]
+    """On two cores, for an estimate where there is no manifest yet."""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Ends of the names of all products, if they should be free before a plan, which may take long."""
+        return ()
+
+    def request(self) -> dict[str, Any]:
+        """All options that decide the result; paths stand for the content of their files."""
+        raise NotImplementedError
+
+    def planner(self) -> Planner:
+        """Load the model, if there is one; the result makes a plan for each scene."""
+        raise NotImplementedError
+
+    def for_worker(self, number: int) -> Job:
+        """The same job for one of several processes, counted from 0."""
+        return self
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Where products go and how much is said about them."""
+    """Where products go, which scenes are mapped again, and how much is said about them."""
 
     destination: Path | None
     """Folder, or the raster itself if there is one only; None is beside the scene."""
@@ -52,138 +91,204 @@ class OutputOptions:
     show_progress: bool | None
     quiet: bool
     as_json: bool
+    template: NameTemplate | None = None
+    """Folders and first part of the products' names; None is the scene's own name."""
+    resume: bool | None = None
+    """Whether scenes that are done are skipped; None is: unless products may be replaced."""
+    jobs: int = 1
+    """Processes side by side."""
+    scheduler: str | None = None
+    """Address of a Dask scheduler, on whose workers scenes are mapped."""
+    worker_patience_s: float = 60.0
+    """How long to wait while it has no worker [s]."""
+    shard: Shard | None = None
+    null: bool = False
+    """Whether names in lists end with a zero byte."""
+    log_file: Path | None = None
+    dry_run: bool = False
 
-    def folder_of(self, scene: Path) -> Path:
-        """Where the products of a scene go, or the raster itself."""
-        return self.destination or scene.parent
+    def target_of(self, scene: Path) -> tuple[Path, str]:
+        """Where the products of a scene go (or the raster itself), and the first part of their names."""
+        folder = self.destination or scene.parent
+        return (folder, scene.stem) if self.template is None else self.template.target(folder, scene)
+
+    def manifest_of(self, scene: Path) -> Path:
+        """The record of a scene's runs."""
+        folder, stem = self.target_of(scene)
+        if folder.suffix.lower() in {".tif", ".tiff"}:
+            return folder.with_name(f"{folder.stem}_p3vae.json")
+        return folder / f"{stem}_p3vae.json"
 
     @property
     def shows_progress(self) -> bool | None:
         """None is: if stderr is a terminal."""
         return False if self.quiet else self.show_progress
 
+    @property
+    def skips_done(self) -> bool:
+        """See `resume`."""
+        return not self.run.overwrite if self.resume is None else self.resume
 
-def map_scenes(
-    scenes: Sequence[str],
-    scene_options: SceneOptions,
-    outputs: OutputOptions,
-    plan: Callable[[Scene], Plan],
-    made: Sequence[str] = (),
-) -> None:
-    """Open each scene, apply its plan to every pixel, write the products and report them.
 
-    `made`: ends of the names of all products, if they should be free before a plan is made, which may take
-    long.
-    """
-    paths = expand_scenes(scenes)
-    _require_products_of_their_own(paths, outputs.destination)
+@dataclass(frozen=True)
+class SceneTask:
+    """What is done with each scene, here or in another process."""
+
+    job: Job
+    scene_options: SceneOptions
+    outputs: OutputOptions
+    request: Mapping[str, Any]
+    """What decides the products, JSON-like."""
+
+    def __call__(self, path: Path, label: str = "") -> Outcome:
+        """Map a scene, unless that is done; whatever goes wrong is part of the outcome."""
+        try:
+            done = self._done(path)
+            if done is not None:
+                return done
+            if self.outputs.dry_run:
+                return self._estimate(path)
+            try:
+                plan = _planner(self.job)
+            except P3vaeError as error:
+                return Outcome(path, "failed", error=error, fatal=True)
+            summary = self._map(path, plan, label or path.name)
+            return Outcome(path, "done", _record(summary), summary)
+        except BaseException as error:
+            return failed(path, error)
+
+    def _done(self, path: Path) -> Outcome | None:
+        """Whether there is nothing to do; finishes what a killed run had nearly done."""
+        manifest = self.outputs.manifest_of(path)
+        if not self.outputs.dry_run:
+            with writing(manifest.parent):
+                finish_dead_run(manifest.parent, manifest.name)
+        overwrite = self.outputs.run.overwrite
+        if self.outputs.skips_done and manifest.is_file():
+            with reading(path):
+                files = identify(scene_files(path))
+            version = importlib.metadata.version("p3vae")
+            done = done_run(manifest, self.request, version, files, replace=overwrite)
+            if done is not None:
+                return Outcome(path, "skipped", {"manifest": str(manifest), "products": done.products})
+        folder, stem = self.outputs.target_of(path)
+        for end in self.job.made:
+            require_free(folder / f"{stem}_{end}", overwrite=overwrite, inputs=self.outputs.run.inputs)
+        return None
+
+    def _map(self, path: Path, plan: Planner, label: str) -> RunSummary:
+        folder, stem = self.outputs.target_of(path)
+        with open_scene(path, self.scene_options) as opened:
+            scene = masked(opened, self.outputs.mask) if self.outputs.mask else opened
+            planned = plan(scene)
+            summary = make_products(
+                scene,
+                planned.function,
+                planned.specs,
+                folder,
+                halo=planned.halo,
+                options=replace(self.outputs.run, stem=stem),
+                progress=RichProgress(label, show=self.outputs.shows_progress),
+                provenance=Provenance(
+                    model_sha256=planned.model_sha256,
+                    settings=planned.settings or {},
+                    request=self.request,
+                    results=planned.results,
+                ),
+                after=planned.after,
+                more=planned.more,
+            )
+        found = summary.findings
+        return replace(summary, findings=replace(found, record={**planned.results(), **found.record}))
+
+    def _estimate(self, path: Path) -> Outcome:
+        run = self.outputs.run
+        with open_scene(path, self.scene_options) as scene:
+            area = bbox_window(scene.grid, run.bbox, run.bbox_crs) if run.bbox else whole(scene.grid)
+        size = area.pixels * self.job.bytes_per_pixel
+        seconds = area.pixels / self.job.pixels_per_second
+        return Outcome(
+            path, "to do", {"pixels": area.pixels, "estimated_bytes": size, "estimated_seconds": seconds}
+        )
+
+
+@lru_cache(maxsize=1)
+def _planner(job: Job) -> Planner:
+    """One model per process, however many scenes."""
+    return job.planner()
+
+
+def scene_task(
+    job: Job, paths: Sequence[Path], scene_options: SceneOptions, outputs: OutputOptions
+) -> SceneTask:
+    """The task of a call: its inputs are never replaced, its request is known by the files' content."""
+    run = outputs.run
     inputs = (*paths, outputs.mask) if outputs.mask else tuple(paths)
-    spared = replace(outputs, run=replace(outputs.run, inputs=inputs))
-
-    def map_one(path: Path) -> tuple[RunSummary, Findings]:
-        for end in made:
-            target = spared.folder_of(path) / f"{path.stem}_{end}"
-            require_free(target, overwrite=spared.run.overwrite, inputs=inputs)
-        return _map_scene(path, scene_options, spared, plan)
-
-    for_each_scene(
-        paths,
-        map_one,
-        on_done=lambda path, made: _report_products(path, *made, outputs),
-        report=lambda error: note(f"Error: {error}"),
-        on_error=outputs.on_error,
+    asked = {
+        "command": job.command,
+        **job.request(),
+        "scene_options": asdict(scene_options),
+        "mask": outputs.mask,
+        "bbox": run.bbox,
+        "bbox_crs": run.bbox_crs,
+        "to_utm": run.to_utm,
+        "pixel_size": run.pixel_size,
+        "creation_options": run.creation_options,
+    }
+    return SceneTask(
+        job, scene_options, replace(outputs, run=replace(run, inputs=inputs)), hashed_files(asked)
     )
 
 
-def _require_products_of_their_own(paths: Sequence[Path], destination: Path | None) -> None:
+def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: OutputOptions, job: Job) -> None:
+    """Map each scene that is not done yet and report what became of it."""
+    from p3vae.cli.workflows.executors import outcomes_of
+    from p3vae.cli.workflows.reporting import Reporter
+
+    every = expand_scenes(scenes, null=outputs.null)
+    require_products_of_their_own(every, outputs)
+    paths = outputs.shard.of(every) if outputs.shard else every
+    task = scene_task(job, every, scene_options, outputs)
+    with (
+        Reporter(job.command, paths, outputs) as reporter,
+        closing(outcomes_of(task, paths)) as outcomes,
+    ):
+        for outcome in outcomes:
+            reporter.add(outcome)
+            if outcome.fatal or (outcome.error and outputs.on_error == "stop"):
+                break
+    reporter.raise_failures()
+
+
+def require_products_of_their_own(paths: Sequence[Path], outputs: OutputOptions) -> None:
     """Scenes of one name would replace each other's products."""
+    destination = outputs.destination
     if len(paths) > 1 and destination is not None and destination.suffix.lower() in {".tif", ".tiff"}:
         raise UsageError(
             f"--output {destination} is one file and there are {len(paths)} scenes", remedy="give a folder"
         )
     seen: dict[tuple[Path, str], Path] = {}
     for path in paths:
-        other = seen.setdefault((destination or path.parent, path.stem), path)
+        other = seen.setdefault(outputs.target_of(path), path)
         if other != path:
             raise UsageError(
-                f"and {other} would have the same products", path=path, remedy="map them into two folders"
+                f"and {other} would have the same products",
+                path=path,
+                remedy='map them into two folders, or use --output-template "{parent}/{stem}"',
             )
 
 
-def _map_scene(
-    path: Path, scene_options: SceneOptions, outputs: OutputOptions, plan: Callable[[Scene], Plan]
-) -> tuple[RunSummary, Findings]:
-    with open_scene(path, scene_options) as opened:
-        scene = masked(opened, outputs.mask) if outputs.mask else opened
-        planned = plan(scene)
-        summary = make_products(
-            scene,
-            planned.function,
-            planned.specs,
-            outputs.folder_of(path),
-            halo=planned.halo,
-            options=outputs.run,
-            progress=RichProgress(path.name, show=outputs.shows_progress),
-            provenance=Provenance(model_sha256=planned.model_sha256, settings=planned.settings or {}),
-        )
-        return summary, planned.after(summary)
-
-
-def _report_products(path: Path, summary: RunSummary, findings: Findings, outputs: OutputOptions) -> None:
-    if outputs.as_json:
-        stdout().out(json.dumps(finite({**_record(path, summary), **findings.record})), highlight=False)
-    elif not outputs.quiet:
-        _print_table(summary)
-        for line in findings.lines:
-            stdout().print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _record(path: Path, summary: RunSummary) -> dict[str, Any]:
+def _record(summary: RunSummary) -> dict[str, Any]:
     return {
-        "scene": str(path),
         "products": {product.spec.suffix: str(product.path) for product in summary.products},
+        "classes": {
+            product.spec.suffix: [asdict(extent) for extent in product.classes]
+            for product in summary.products
+            if product.classes
+        },
         "manifest": str(summary.manifest),
         "pixels": summary.pixels,
         "valid_pixels": summary.valid_pixels,
         "seconds": round(summary.seconds, 3),
+        **summary.findings.record,
     }
-
-
-def _print_table(summary: RunSummary) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("Map", overflow="fold")
-    for heading in ("Mean", "Range"):
-        table.add_column(heading, no_wrap=True)
-    for product in summary.products:
-        table.add_row(str(product.path), *_figures(product))
-    console = stdout()
-    for product in summary.products:
-        if product.class_pixels:
-            console.print(_class_table(product, summary.valid_pixels))
-    console.print(table)
-    rate = summary.pixels / max(summary.seconds, 1e-9)
-    console.print(
-        f"{summary.pixels:,} pixels in {summary.seconds:.1f} s ({rate:,.0f} pixels/s)", highlight=False
-    )
-
-
-def _figures(product: Product) -> tuple[str, str]:
-    if product.class_pixels or len(product.statistics) != 1 or not product.statistics[0].count:
-        return "", ""
-    statistics = product.statistics[0]
-    unit = f" {product.spec.unit}" if product.spec.unit not in ("", "1") else ""
-    return f"{statistics.mean:.4g}{unit}", f"{statistics.minimum:.4g} to {statistics.maximum:.4g}{unit}"
-
-
-def _class_table(product: Product, valid_pixels: int) -> Table:
-    style = product.spec.style
-    assert isinstance(style, Categories)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("Class")
-    table.add_column("Pixels", justify="right")
-    table.add_column("Share", justify="right")
-    for item in style.items:
-        count = product.class_pixels.get(item.value, 0)
-        share = f"{100 * count / max(valid_pixels, 1):.1f} %"
-        table.add_row(Text.assemble(("■ ", item.color), item.name), f"{count:,}", share)
-    return table

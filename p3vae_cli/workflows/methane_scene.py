@@ -14,11 +14,12 @@ from p3vae.cli.samples import DrawnPixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
+from p3vae.physics.quality import Quality, quality_classes
 from p3vae.physics.spectral_response import WATER_VAPOUR_NM, outside
 
 LARGEST_ZENITH_DEG = 85.0
 MOST_DARK = 0.01
-"""Share of pixels without signal above which a band is left out."""
+"""Share of clear pixels without signal above which a band is left out."""
 FEWEST_OF_COLUMN = 8
 """Pixels of a detector column without which nobody can say that it is stuck."""
 COLUMN_GROUPS = 32
@@ -42,6 +43,10 @@ class MethaneScene:
     """None: unknown, taken as straight down."""
     dead: npt.NDArray[np.bool_]
     """Detector columns (columns,) without a working element in every band."""
+    clear: npt.NDArray[np.bool_]
+    """Of the drawn pixels (pixels,), those that are neither cloud, water, flare nor saturated."""
+    ground: str
+    """Shares of clear ground, cloud and so on, for messages."""
 
     @classmethod
     def from_scene(
@@ -50,9 +55,18 @@ class MethaneScene:
         """Bands that have signal, and the optics of a plume in them up to an enhancement [ppm m]."""
         zenith, view_zenith = _sun_zenith(scene), _view_zenith(scene)
         seen = scene.bands.good & outside(scene.bands.wavelength_nm, WATER_VAPOUR_NM)
-        dead, stuck = _dead_columns(drawn, seen, scene.grid.width)
+        quality = quality_classes(drawn.spectra[:, seen], scene.bands.wavelength_nm[seen], zenith)
+        clear = quality == Quality.CLEAR
+        if not clear.any():
+            raise SceneError(
+                f"no clear ground to learn from: {_shares(quality)}",
+                path=scene.path,
+                remedy="methane is seen over ground that is lit in the short-wave infrared",
+            )
+        dead, stuck = _dead_columns(drawn, seen, clear, scene.grid.width)
         seen &= ~stuck
-        dark = (drawn.spectra[~dead[drawn.col]] <= 0).mean(axis=0) if not dead.all() else np.ones(len(seen))
+        lit = clear & ~dead[drawn.col]
+        dark = (drawn.spectra[lit] <= 0).mean(axis=0) if lit.any() else np.ones(len(seen))
         bands = np.flatnonzero(seen & (dark < MOST_DARK))
         if len(bands) == 0:
             raise SceneError("no band has signal everywhere", path=scene.path, remedy="check --bad-bands")
@@ -72,7 +86,13 @@ class MethaneScene:
             raise BandMismatchError(
                 "no band sees methane: bands from 1600 to 2450 nm are needed", path=scene.path
             )
-        return cls(optics, bands, chosen.wavelength_nm, zenith, view_zenith, dead)
+        return cls(optics, bands, chosen.wavelength_nm, zenith, view_zenith, dead, clear, _shares(quality))
+
+    def usable(
+        self, spectra: npt.NDArray[np.floating[Any]], column: npt.NDArray[np.integer[Any]]
+    ) -> npt.NDArray[np.bool_]:
+        """Pixels (pixels,) of working columns with signal in nearly all bands; spectra (pixels, bands)."""
+        return np.asarray(~self.dead[column] & ((spectra > 0).mean(axis=1) > LIT))
 
     def groups(self, column: npt.NDArray[np.integer[Any]]) -> torch.Tensor | None:
         """Group of neighbouring detector columns of each image column; None without a smile."""
@@ -83,8 +103,15 @@ class MethaneScene:
         return torch.from_numpy(np.searchsorted(edges, column, side="right"))
 
 
+def _shares(quality: npt.NDArray[np.uint8]) -> str:
+    """Shares of the classes, largest first."""
+    counts = {each.label: int((quality == each).sum()) for each in Quality}
+    ranked = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
+    return ", ".join(f"{100 * counts[name] / len(quality):.0f} % {name}" for name in ranked) or "no pixel"
+
+
 def _dead_columns(
-    drawn: DrawnPixels, seen: npt.NDArray[np.bool_], width: int
+    drawn: DrawnPixels, seen: npt.NDArray[np.bool_], clear: npt.NDArray[np.bool_], width: int
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Columns (width,) that, in a band lit elsewhere, never have signal or always the same.
 
@@ -93,7 +120,7 @@ def _dead_columns(
     dead, stuck = np.zeros(width, np.bool_), np.zeros(len(seen), np.bool_)
     if len(drawn.col) == 0:
         return dead, stuck
-    lit = np.flatnonzero(seen & ((drawn.spectra > 0).mean(axis=0) > LIT))
+    lit = np.flatnonzero(seen & ((drawn.spectra[clear] > 0).mean(axis=0) > LIT))
     order = np.argsort(drawn.col, kind="stable")
     column, start, count = np.unique(drawn.col[order], return_index=True, return_counts=True)
     spectra = drawn.spectra[order][:, lit]

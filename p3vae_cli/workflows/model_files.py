@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from p3vae.cli.base.errors import BandMismatchError, ModelFileError, UsageError
+from p3vae.cli.base.errors import BandMismatchError, ModelFileError, P3vaeError, UsageError
 from p3vae.cli.scenes.base import Quantity, Scene
 from p3vae.physics.spectral_response import BandAdapter, BandCoverageError, Bands, adapt_bands
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
 
-DEFAULT_LAND_COVER = "landcover.p3vae"
+DEFAULT_LAND_COVER = "earth.p3vae"
 
 
 def shipped_models() -> list[Path]:
@@ -35,9 +35,17 @@ def default_land_cover() -> Path:
     raise ModelFileError("this installation ships no land-cover model", remedy="name one with -m MODEL")
 
 
+def find_model(path: Path | None) -> Path:
+    """The file of a model: a path, the name of a shipped one (`earth`), or the default for None."""
+    if path is None:
+        return default_land_cover()
+    named = {shipped.stem: shipped for shipped in shipped_models()}
+    return named[str(path)] if str(path) in named and not path.exists() else path
+
+
 def model_name(path: Path | None) -> str:
     """How messages call a model."""
-    return (path or default_land_cover()).name
+    return find_model(path).name
 
 
 def load_land_cover(path: Path | None, device: str = "auto") -> LandCoverModel:
@@ -45,7 +53,7 @@ def load_land_cover(path: Path | None, device: str = "auto") -> LandCoverModel:
     # Not from `train`, which imports a second's worth of libraries.
     from p3vae.models.landcover.model import load_model
 
-    chosen = path or default_land_cover()
+    chosen = find_model(path)
     with model_errors(chosen):
         return load_model(chosen, device=resolve_device(device))
 
@@ -66,15 +74,23 @@ def resolve_device(name: str) -> str:
 
 @contextmanager
 def model_errors(path: Path) -> Iterator[None]:
-    """Turn what a damaged or foreign model file causes into a `ModelFileError`."""
+    """Turn what a damaged or foreign model file causes into a `ModelFileError`.
+
+    A card may hold anything where numbers, lists or names are expected.
+    """
     from p3vae.models.checkpoint import ModelFormatError
 
     try:
         yield
     except ModelFormatError as error:
         raise ModelFileError(str(error).removeprefix(f"{path}: "), path=path) from error
+    except P3vaeError:
+        raise
     except OSError as error:
         raise ModelFileError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ModelFileError(f"is not a complete model ({reason})", path=path) from error
 
 
 def fit_bands(scene: Scene, bands: Bands, model: str) -> BandAdapter:
@@ -123,18 +139,30 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
     try:
         with model_errors(path):
             kind, card = read_card(path)
-        if kind not in ("landcover", "methane"):
-            return Verdict(path.name, False, f"is no model but a {kind}")
-        require_quantity(scene, "radiance" if kind == "methane" else "reflectance", f"a {kind} model")
-        if kind == "methane":
-            return _methane_verdict(scene, path, card)
-        bands = Bands.from_centres(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
-        adapter = fit_bands(scene, bands, path.name)
+            if kind not in ("landcover", "methane"):
+                return Verdict(path.name, False, f"is no model but a {kind}")
+            require_quantity(scene, "radiance" if kind == "methane" else "reflectance", f"a {kind} model")
+            if kind == "methane":
+                return _methane_verdict(scene, path, card)
+            bands = Bands.from_centres(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
+            if card.get("materials"):
+                return _material_verdict(scene, path, bands)
+            adapter = fit_bands(scene, bands, path.name)
     except (ModelFileError, BandMismatchError) as error:
         return Verdict(path.name, False, error.problem)
     how = "bands match" if adapter.is_exact else f"bands are resampled to its {len(bands)}"
     name = card.get("settings", {}).get("model")
     return Verdict(path.name, True, f"{kind} ({name}), {how}" if name else f"{kind}, {how}")
+
+
+def _material_verdict(scene: Scene, path: Path, own: Bands) -> Verdict:
+    """A model of materials fits every sensor with a few bands in its range."""
+    from p3vae.models.landcover.sensors import FEWEST_BANDS, usable_bands
+
+    count = int(usable_bands(own, scene.bands).sum())
+    if count < FEWEST_BANDS:
+        return Verdict(path.name, False, f"{count} bands of the scene lie where it has any")
+    return Verdict(path.name, True, f"landcover (earth), brought to {count} bands of the scene")
 
 
 def _methane_verdict(scene: Scene, path: Path, card: Mapping[str, Any]) -> Verdict:

@@ -12,11 +12,21 @@ import numpy as np
 from p3vae.cli.base.console import note
 from p3vae.cli.base.errors import LabelError, P3vaeError, ProductError, SceneError
 from p3vae.cli.base.signals import stop_on_signals
+from p3vae.cli.products.manifest import sha256
 from p3vae.cli.products.staging import require_folder, require_free, writing
-from p3vae.cli.samples import LabelledPixels, NoLabelOnSceneError, Samples, draw_samples, read_labels
+from p3vae.cli.samples import (
+    LabelClass,
+    LabelledPixels,
+    NoLabelOnSceneError,
+    Samples,
+    draw_samples,
+    label_files,
+    read_labels,
+)
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
-from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
+from p3vae.cli.scenes.base import reading
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.model_files import fit_bands, require_quantity, resolve_device
 from p3vae.cli.workflows.train_report import TrainingProgress
@@ -35,6 +45,8 @@ if TYPE_CHECKING:
 
 SAME_SUN_DEG = 3.0
 """Scenes whose sun zeniths differ by less are trained on together [degree]."""
+DARKEST_RMS = 1e-4
+"""Root mean square of reflectance up to which a labelled spectrum shows nothing [1]."""
 _GROUPS_PER_SCENE = 10**9  # polygons of two scenes never share a number
 PALETTE = (
     "#2e7d32", "#8d6e63", "#c62828", "#616161", "#1565c0", "#f9a825", "#6a1b9a", "#00838f",
@@ -71,7 +83,6 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
 
     _require_free(request)
     device = resolve_device(request.device)
-    training_set, bands, irradiance, legend = gather(request, scene_options)
     checkpoint = checkpoint_path(request.output)
     try:
         state = load_state(checkpoint) if request.resume and checkpoint.exists() else None
@@ -79,6 +90,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
             stop_on_signals("run it again with --resume", once_checked=True) as check,
             TrainingProgress(show=request.show_progress) as progress,
         ):
+            progress.step("reading scenes and labels")
+            training_set, bands, irradiance, legend = gather(request, scene_options)
 
             def keep(latest: TrainingState) -> None:
                 with writing(checkpoint):
@@ -100,6 +113,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
                 save_state=keep,
                 device=device,
             )
+            progress.step("hashing scenes and labels")
+            model = replace(model, sources=tuple(training_sources(request)))
     except ModelFormatError as error:
         raise P3vaeError(str(error), remedy="--overwrite, without --resume, starts anew") from error
     except TrainingError as error:
@@ -108,6 +123,18 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
         save_model(request.output, model)
     checkpoint.unlink(missing_ok=True)
     return model
+
+
+def training_sources(request: TrainingRequest) -> list[dict[str, str]]:
+    """Role, name and SHA-256 of every file that a model is trained on: scenes, then labels."""
+    files = [("scene", file) for path in request.scenes for file in scene_files(path)]
+    files += [("labels", file) for file in label_files(request.labels)]
+    return [{"role": role, "name": file.name, "sha256": _digest(file)} for role, file in files]
+
+
+def _digest(file: Path) -> str:
+    with reading(file):
+        return sha256(file)
 
 
 def checkpoint_path(output: Path) -> Path:
@@ -143,14 +170,15 @@ def gather(
 
     parts: list[_Drawn] = []
     bands: Bands | None = None
+    said: set[str] = set()
     for path in request.scenes:
         with open_scene(path, scene_options) as scene:
             require_quantity(scene, "reflectance", "land-cover training")
-            samples = _scene_samples(scene, request)
+            samples = _scene_samples(scene, request, said)
             bands = bands or usable_bands(scene.bands, samples, scene.path)
             adapter = fit_bands(scene, bands, request.scenes[0].name)
-            samples = replace(
-                samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled)
+            samples = _without_dark(
+                replace(samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled))
             )
             if looks_at_neighbours(request.settings):
                 samples = with_patches(
@@ -168,7 +196,8 @@ def gather(
     return training_set, bands, parts[0].irradiance, legend
 
 
-def _scene_samples(scene: Scene, request: TrainingRequest) -> Samples:
+def _scene_samples(scene: Scene, request: TrainingRequest, said: set[str]) -> Samples:
+    """Samples of one scene; notes in `said` are not repeated, others are added to it."""
     try:
         pixels = read_labels(
             request.labels, scene.grid, class_field=request.class_field, class_names=request.class_names
@@ -179,7 +208,9 @@ def _scene_samples(scene: Scene, request: TrainingRequest) -> Samples:
         note(f"{scene.path}: no label falls on it; its pixels serve as unlabelled")
         pixels = LabelledPixels.none()
     for text in pixels.notes:
-        note(f"{request.labels}: {text}")
+        if text not in said:
+            note(f"{request.labels}: {text}")
+            said.add(text)
     return draw_samples(
         scene,
         pixels,
@@ -187,6 +218,12 @@ def _scene_samples(scene: Scene, request: TrainingRequest) -> Samples:
         unlabelled=request.unlabelled // len(request.scenes),
         seed=request.settings.seed,
     )
+
+
+def _without_dark(samples: Samples) -> Samples:
+    bright = np.flatnonzero(np.square(samples.spectra).mean(axis=1) > DARKEST_RMS**2)
+    pixels = samples.pixels.subset(bright, "all that were drawn are black in the scene")
+    return replace(samples, spectra=samples.spectra[bright], pixels=pixels)
 
 
 def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrradiance]) -> None:
@@ -206,12 +243,16 @@ def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLe
 
     patches = [part.patches for part in parts if part.patches is not None]
     classes = sorted({entry.id: entry for part in parts for entry in part.pixels.classes}.items())
+    lost = _lost_classes(parts, {id_ for id_, _ in classes})
     if len(classes) < 2:
+        found = "1 class has" if classes else "no class has"
         raise LabelError(
-            f"{len(classes)} class has labelled pixels in the scene",
+            "; ".join([f"{found} labelled pixels in the scene", *lost]),
             path=labels,
             remedy="at least two are needed",
         )
+    for text in lost:
+        note(f"{labels}: {text}; the model is trained without")
     index = {id_: position for position, (id_, _) in enumerate(classes)}
     groups = [part.pixels.group + number * _GROUPS_PER_SCENE for number, part in enumerate(parts)]
     training_set = TrainingSet(
@@ -229,3 +270,16 @@ def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLe
         colours=tuple((int(c[1:3], 16), int(c[3:5], 16), int(c[5:7], 16)) for c in colours),
     )
     return training_set, legend
+
+
+def _lost_classes(parts: Sequence[Samples], kept: set[int]) -> list[str]:
+    """Per reason, which classes of the labels have no pixel in any scene."""
+    reasons: dict[LabelClass, list[str]] = {}
+    for part in parts:
+        for entry, reason in part.pixels.lost.items():
+            if entry.id not in kept and reason not in reasons.setdefault(entry, []):
+                reasons[entry].append(reason)
+    names: dict[str, list[str]] = {}
+    for entry in sorted(reasons, key=lambda entry: entry.id):
+        names.setdefault(", ".join(reasons[entry]), []).append(entry.name)
+    return [f"no usable pixel of {', '.join(which)}: {reason}" for reason, which in names.items()]

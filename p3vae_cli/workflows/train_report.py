@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -11,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from p3vae.cli.base.console import stderr, stdout
+from p3vae.cli.products.manifest import finite
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
@@ -23,7 +26,6 @@ class TrainingProgress:
     def __init__(self, *, show: bool | None = None) -> None:
         console = stderr()
         self._bar = Progress(
-            TextColumn("training"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.description}", markup=False),
@@ -32,10 +34,17 @@ class TrainingProgress:
             transient=True,
             disable=not (console.is_terminal if show is None else show),
         )
-        self._task = self._bar.add_task("looking at the labels", total=None)
+        self._task = self._bar.add_task("", total=None)
+
+    def step(self, name: str) -> None:
+        """Show what is going on."""
+        self._bar.update(self._task, total=None, description=name)
 
     def epoch(self, report: EpochReport) -> None:
-        """Show one epoch."""
+        """Show one epoch, or a step that has none."""
+        if not report.epochs:
+            self.step(report.step)
+            return
         reported = [f"{name} {value:.3g}" for name, value in report.losses.items()]
         if not math.isnan(report.validation_f1):
             reported.append(f"F1 {report.validation_f1:.3f}")
@@ -43,7 +52,7 @@ class TrainingProgress:
             self._task,
             total=report.epochs,
             completed=report.epoch,
-            description="  ".join(reported),
+            description="  ".join([report.step, *reported]),
         )
 
     def __enter__(self) -> Self:
@@ -57,8 +66,8 @@ class TrainingProgress:
 
 
 def report(model: LandCoverModel, path: Path) -> None:
-    """The outcome of a training as a table on stdout."""
-    summary = model.summary
+    """The outcome of a training as tables on stdout."""
+    summary, console = model.summary, stdout()
     table = Table(box=None, pad_edge=False)
     table.add_column("Class")
     for heading in ("Validation pixels", "Precision", "Recall", "F1"):
@@ -69,16 +78,34 @@ def report(model: LandCoverModel, path: Path) -> None:
             str(score.samples),
             *(f"{value:.3f}" for value in (score.precision, score.recall, score.f1)),
         )
-    console = stdout()
     console.print(table)
-    alone = f" (classifier alone {summary.classifier_f1:.3f})" if len(model.methods) > 1 else ""
-    console.print(
-        f"Average F1 {summary.average_f1:.3f}{alone}, {len(model.bands)} bands, {summary.epochs} epochs",
-        highlight=False,
-    )
-    if summary.adopted:
-        found = ", ".join(summary.adopted)
-        console.print(f"Unlabelled ground added a spectrum to: {found}", markup=False, highlight=False)
-    for warning in summary.warnings:
-        console.print(f"Note: {warning}", markup=False, highlight=False)
-    console.print(f"Model: {path}", markup=False, highlight=False, soft_wrap=True)
+    console.print(_confusion_table(model))
+    lines = [
+        f"Average F1 {summary.average_f1:.3f}, accuracy {summary.accuracy:.3f}, "
+        f"log loss {summary.log_loss:.3f}, calibration error {summary.calibration_error:.3f}, "
+        f"{len(model.bands)} bands",
+        "These are scores of held-out polygons, which are purer than the pixels of a map.",
+        *(f"Note: {warning}" for warning in summary.warnings),
+        f"Model: {path}",
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def report_json(model: LandCoverModel, path: Path) -> None:
+    """The same as one line of JSON on stdout."""
+    record = {"model": str(path), "estimator": model.settings.model, "bands": len(model.bands)}
+    stdout().out(json.dumps(finite(record | asdict(model.summary))), highlight=False)
+
+
+def _confusion_table(model: LandCoverModel) -> Table:
+    """Validation pixels by true class (rows) and predicted class (columns, numbered as the rows)."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("True \\ predicted")
+    numbers = [str(number) for number in range(1, len(model.legend) + 1)]
+    for number in numbers:
+        table.add_column(number, justify="right")
+    rows = zip(numbers, model.legend.names, model.summary.confusion, strict=True)
+    for number, name, counts in rows:
+        table.add_row(f"{number} {name}", *(str(count) if count else "·" for count in counts))
+    return table

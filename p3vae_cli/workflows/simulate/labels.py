@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import geopandas
 import numpy as np
 import numpy.typing as npt
-import pyogrio
 from affine import Affine
-from pyogrio.errors import DataLayerError, DataSourceError
 from rasterio import features
 from rasterio.crs import CRS
 from scipy import ndimage
 from shapely.geometry import shape
 
+from p3vae.cli.products.styles import Category
+from p3vae.cli.products.vector_styles import class_style
 from p3vae.physics.simulation.materials import LAND_COVER
 from p3vae.physics.simulation.scene import SimulatedScene
 
@@ -26,8 +24,6 @@ MAX_SIDE = 7
 MIN_PIXELS = 6
 SHADED_CLASSES = ("vegetation", "asphalt")
 """Classes that also get one polygon in the shade."""
-
-_FIXED_DATE = "2000-01-01T00:00:00Z"
 
 
 def label_polygons(
@@ -58,15 +54,10 @@ def label_polygons(
     return geopandas.GeoDataFrame(rows, columns=columns, geometry="geometry", crs=crs.to_wkt())
 
 
-def write_labels(path: Path, labels: geopandas.GeoDataFrame) -> None:
-    """A GeoPackage whose bytes depend on the labels only: GDAL would note the time of writing."""
-    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": _FIXED_DATE})
-    try:
-        labels.to_file(path, driver="GPKG", layer="labels", engine="pyogrio")
-    except (DataSourceError, DataLayerError) as error:
-        raise OSError(str(error)) from error
-    finally:
-        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
+def label_style() -> bytes:
+    """A QGIS style that shows label polygons in the colours of their classes."""
+    items = [Category(number, cover.name, cover.color) for number, cover in enumerate(LAND_COVER, start=1)]
+    return class_style("class", items)
 
 
 def _patches(candidates: Mask, count: int, rng: np.random.Generator) -> list[Mask]:

@@ -16,8 +16,9 @@ from p3vae.cli.base.errors import UsageError
 from p3vae.cli.base.signals import stop_on_signals
 from p3vae.cli.products.rasters import gdal_environment
 from p3vae.cli.products.staging import Staging, writing
+from p3vae.cli.products.vectors import write_geopackage
 from p3vae.cli.scenes import open_scene
-from p3vae.cli.workflows.simulate.labels import label_polygons, write_labels
+from p3vae.cli.workflows.simulate.labels import label_polygons, label_style
 from p3vae.cli.workflows.simulate.layouts import Placement, write_envi, write_geotiff
 from p3vae.cli.workflows.simulate.prisma import (
     prisma_all_bands,
@@ -103,7 +104,9 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
     truth = truth_names(path.stem, with_plume=request.plume_peak_ppm_m > 0)
     labels = f"{path.stem}_labels.gpkg"
     header = [path.with_suffix(".hdr").name] if request.layout == "envi" else []
-    staging = Staging(path.parent, [path.name, *header, labels, *truth], overwrite=request.overwrite)
+    staging = Staging(
+        path.parent, [path.name, *header, labels, *truth], mark=path.name, overwrite=request.overwrite
+    )
     simulated = _simulate(request, placement, bands)
     visible = _visible(request, simulated)
     with stop_on_signals() as check_signals, gdal_environment(), staging:
@@ -120,7 +123,8 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
         if grid.crs is not None:
             polygons = polygons.to_crs(grid.crs.to_wkt())
         with writing(path.parent / labels):
-            write_labels(staging.path(labels), polygons)
+            write_geopackage(staging.path(labels), polygons, "labels")
+            staging.path(f"{Path(labels).stem}.qml").write_bytes(label_style())
         check_signals()
         staging.commit()
     return SimulationSummary(

@@ -81,7 +81,7 @@ def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_pat
     ("option", "message"),
     [
         ("--no-physics", "without physics"),
-        ("--no-adoption", "adds no spectra of unlabelled pixels"),
+        ("--with-classifier", "trains no classifier beside its own"),
         ("--no-stop-gradient", "cnn has no stop-gradient"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from p3vae.cli import classify, load_model, open_scene
+from p3vae import classify, load_model, open_scene
 from tests.cli.commands.test_landcover import agreement, fail, read, succeed
 
 TILES = ("--tile-size", 21), ("--tile-size", 30), ("--tile-size", 50)

@@ -51,7 +51,6 @@ def folder(tmp_path_factory):
     succeed("simulate", "-o", folder / "evening.tif", *SIZE, "--sun-zenith", 55, "--sun-azimuth", 250)
     done = succeed(
         "train", folder / "noon.tif", "--labels", folder / "noon_labels.gpkg", "-o", folder / "town.p3vae",
-        "--epochs", 4,
     )  # fmt: skip
     assert "Average F1" in done.stdout
     succeed(
@@ -158,10 +157,19 @@ def test_ground_too_dark_to_judge_is_nodata_in_every_map(folder, tmp_path):
         assert np.isnan(values[:9, :9]).all() and np.isfinite(values[9:, 9:]).all(), path.name
 
 
-def test_classifier_and_unknown_and_mask(folder, tmp_path):
-    succeed("classify", folder / "noon.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "q",
-            "--method", "classifier")  # fmt: skip
+def test_the_classifier_needs_a_model_that_has_one(folder, tmp_path):
+    call = ("classify", folder / "noon.tif", "-o", tmp_path / "q", "--method", "classifier")
+    message = fail(2, *call, "-m", folder / "town.p3vae")
+    assert "--method classifier" in message and not (tmp_path / "q").exists()
+    succeed(
+        "train", folder / "noon.tif", "--labels", folder / "noon_labels.gpkg", "-o", tmp_path / "both.p3vae",
+        "--with-classifier",
+    )  # fmt: skip
+    succeed(*call, "-m", tmp_path / "both.p3vae")
     assert agreement(folder, "noon", tmp_path / "q") > 0.6
+
+
+def test_unknown_and_mask(folder, tmp_path):
     noise = np.random.default_rng(0).integers(500, 9000, (40, 9, 9))
     with_corner(folder / "noon.tif", tmp_path / "odd.tif", noise)
     succeed("classify", tmp_path / "odd.tif", "-m", folder / "town.p3vae", "-o", tmp_path / "u", "--unknown")

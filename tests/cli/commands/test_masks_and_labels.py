@@ -115,8 +115,8 @@ def test_a_mask_without_geometries_is_refused(scene, tmp_path):
     table, nowhere = tmp_path / "table.csv", tmp_path / "nowhere.gpkg"
     table.write_text("a,b\n1,2\n")
     geopandas.GeoDataFrame({"a": [1, 2]}, geometry=[None, shapely.Polygon()], crs=UTM).to_file(nowhere)
-    for mask in (table, nowhere):
-        assert f"{mask.name}: holds no geometries" in refusal(2, *masked_run(scene, mask))
+    assert "nowhere.gpkg: holds no geometries" in refusal(2, *masked_run(scene, nowhere))
+    assert "table.csv: is neither a raster nor a known vector" in refusal(2, *masked_run(scene, table))
 
 
 def test_an_absent_mask_is_named_whatever_its_option(scene, tmp_path):

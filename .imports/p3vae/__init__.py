@@ -1,0 +1,1 @@
+../../p3vae_cli/root/__init__.py

@@ -1,0 +1,23 @@
+"""`p3vae clean`: removes what killed runs left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("outputs", metavar="OUT...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def clean(outputs: tuple[Path, ...], dry_run: bool) -> None:
+    """Remove what killed runs left in OUT, and in the folders in it; products and running work stay.
+
+    A set that was complete, and only not moved into place, is finished.
+    """
+    from p3vae.cli.products.verification import clean as remove
+    from p3vae.cli.products.verification import leftovers
+
+    for found in leftovers(outputs) if dry_run else remove(outputs):
+        done = {"to be finished": "finished", "to be removed": "removed"}.get(found.state, found.state)
+        click.echo(f"{found.path}: {found.state if dry_run else done}")

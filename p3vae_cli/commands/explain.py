@@ -1,0 +1,62 @@
+"""`p3vae explain`: why a pixel has its class."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from p3vae.cli.options import irradiance_options, model_option, parse_pair, scene_options
+
+if TYPE_CHECKING:
+    from p3vae.cli.scenes import SceneOptions
+    from p3vae.cli.workflows.irradiance import IrradianceOptions
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("scene", type=FILE, metavar="SCENE")
+@model_option
+@click.option("--at", metavar="X,Y", help="Map coordinates of the pixel.")
+@click.option("--crs", metavar="CRS", help="CRS of --at. Default: the scene's.")
+@click.option("--pixel", metavar="COL,ROW", help="Column and row of the pixel, from 0.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Also draw the spectra: .html or .png.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing drawing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@irradiance_options
+@scene_options
+def explain(
+    scene: Path,
+    model: Path | None,
+    at: str | None,
+    crs: str | None,
+    pixel: str | None,
+    output: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    irradiance: IrradianceOptions,
+    scene_options: SceneOptions,
+) -> None:
+    """Show why a pixel of SCENE has its class.
+
+    Its spectrum and what the two likeliest classes make of it, its light with uncertainty, and where the
+    second class fits worse.
+    """
+    from p3vae.cli.base.console import stdout
+    from p3vae.cli.products.manifest import finite
+    from p3vae.cli.scenes import open_scene
+    from p3vae.cli.workflows import explain_report
+    from p3vae.cli.workflows.explain import explain_pixel
+
+    asked = parse_pair(at, "--at"), crs, parse_pair(pixel, "--pixel", whole=True)
+    with open_scene(scene, scene_options) as opened:
+        found = explain_pixel(opened, model, irradiance, *asked)
+    if output is not None:
+        explain_report.save(found, output, overwrite=overwrite)
+    if as_json:
+        click.echo(json.dumps(finite(explain_report.record(found))))
+    else:
+        explain_report.show(found, stdout())

@@ -1,0 +1,33 @@
+"""`p3vae spectra`: the latent spectra of a model, for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=FILE, required=False, metavar="[MODEL]")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=FILE,
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    help="ENVI library (.sli), table (.csv), page (.html) or picture (.png); repeatable.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+def spectra(model: Path | None, outputs: tuple[Path, ...], overwrite: bool) -> None:
+    """Write the latent reflectance spectra of MODEL, class by class.
+
+    They are what the model takes each class to look like on flat, sunlit ground. Default: the shipped model.
+    """
+    from p3vae.cli.workflows.spectra import export_spectra
+
+    for name, count in export_spectra(model, outputs, overwrite=overwrite).items():
+        click.echo(f"{count:4} {name}")

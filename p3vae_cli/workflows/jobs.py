@@ -1,0 +1,152 @@
+"""The mapping commands as jobs: what is asked of every scene, and how a plan is made for one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from p3vae.cli.base.console import StepProgress
+from p3vae.cli.workflows.mapping import Job, Plan, Planner
+
+if TYPE_CHECKING:
+    from p3vae.cli.scenes.base import Scene
+    from p3vae.cli.workflows.irradiance import IrradianceOptions
+    from p3vae.cli.workflows.landcover import ClassifyOptions
+    from p3vae.cli.workflows.methane_fit import MethaneOptions
+
+
+@dataclass(frozen=True)
+class BrightnessJob(Job):
+    """`p3vae brightness`."""
+
+    command: ClassVar[str] = "brightness"
+    bytes_per_pixel: ClassVar[int] = 4
+    pixels_per_second: ClassVar[float] = 2e6
+
+    def request(self) -> dict[str, Any]:
+        """See `Job`."""
+        return {}
+
+    def planner(self) -> Planner:
+        """See `Job`."""
+        from p3vae.cli.workflows.brightness import brightness_function, brightness_specs
+
+        return lambda scene: Plan(brightness_function(scene), brightness_specs(scene))
+
+
+@dataclass(frozen=True)
+class ClassifyJob(Job):
+    """`p3vae classify`."""
+
+    model: Path | None
+    device: str
+    options: ClassifyOptions
+
+    command: ClassVar[str] = "classify"
+    bytes_per_pixel: ClassVar[int] = 13
+    pixels_per_second: ClassVar[float] = 2e5
+
+    def request(self) -> dict[str, Any]:
+        """See `Job`."""
+        from p3vae.cli.workflows.model_files import find_model
+
+        return {"model": find_model(self.model), **asdict(self.options)}
+
+    def planner(self) -> Planner:
+        """See `Job`."""
+        from p3vae.cli.workflows.landcover import classify_plan
+        from p3vae.cli.workflows.model_files import load_land_cover, model_name
+
+        loaded = load_land_cover(self.model, self.device)
+        return lambda scene: classify_plan(scene, loaded, self.options, model_name(self.model))
+
+    def for_worker(self, number: int) -> ClassifyJob:
+        """See `Job`."""
+        return replace(self, device=worker_device(self.device, number))
+
+
+@dataclass(frozen=True)
+class IrradianceJob(Job):
+    """`p3vae irradiance-map`."""
+
+    model: Path | None
+    device: str
+    irradiance: IrradianceOptions
+    relight: bool
+
+    command: ClassVar[str] = "irradiance-map"
+    bytes_per_pixel: ClassVar[int] = 8
+    pixels_per_second: ClassVar[float] = 2e5
+
+    def request(self) -> dict[str, Any]:
+        """See `Job`."""
+        from p3vae.cli.workflows.model_files import find_model
+
+        return {
+            "model": find_model(self.model),
+            "irradiance": asdict(self.irradiance),
+            "relight": self.relight,
+        }
+
+    def planner(self) -> Planner:
+        """See `Job`."""
+        from p3vae.cli.workflows.landcover import irradiance_plan
+        from p3vae.cli.workflows.model_files import load_land_cover, model_name
+
+        loaded = load_land_cover(self.model, self.device)
+        name = model_name(self.model)
+        return lambda scene: irradiance_plan(scene, loaded, self.irradiance, name, relight=self.relight)
+
+    def for_worker(self, number: int) -> IrradianceJob:
+        """See `Job`."""
+        return replace(self, device=worker_device(self.device, number))
+
+
+@dataclass(frozen=True)
+class MethaneJob(Job):
+    """`p3vae invert-methane`."""
+
+    options: MethaneOptions
+    show_progress: bool | None = None
+
+    command: ClassVar[str] = "invert-methane"
+    bytes_per_pixel: ClassVar[int] = 14
+    pixels_per_second: ClassVar[float] = 2.5e4
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """See `Job`."""
+        from p3vae.cli.workflows.methane import MADE
+
+        return MADE
+
+    def request(self) -> dict[str, Any]:
+        """See `Job`. Where the background is kept does not change a map."""
+        asked = asdict(self.options)
+        del asked["save_model"], asked["overwrite"]
+        return asked
+
+    def planner(self) -> Planner:
+        """See `Job`."""
+        from p3vae.cli.workflows.methane import methane_plan
+
+        def plan(scene: Scene) -> Plan:
+            with StepProgress("learning the background", show=self.show_progress) as progress:
+                return methane_plan(scene, self.options, progress.step)
+
+        return plan
+
+    def for_worker(self, number: int) -> MethaneJob:
+        """See `Job`."""
+        return replace(self, show_progress=False)
+
+
+def worker_device(device: str, number: int) -> str:
+    """The device of one of several processes: they share the GPUs out among themselves."""
+    if device not in ("auto", "cuda"):
+        return device
+    import torch
+
+    count = torch.cuda.device_count()
+    return f"cuda:{number % count}" if count else device

@@ -1,0 +1,1 @@
+"""One HTML page about the products of a folder, complete in itself."""

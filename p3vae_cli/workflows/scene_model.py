@@ -1,0 +1,44 @@
+"""A land-cover model brought to a scene, for work on single pixels rather than whole maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.base.errors import UsageError
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
+from p3vae.cli.workflows.model_files import fit_bands, require_quantity
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.spectral_response import BandAdapter
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.model import LandCoverModel
+    from p3vae.models.landcover.types import Prediction
+
+Spectra = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class SceneModel:
+    """A model with the bands and the sun of a scene."""
+
+    model: LandCoverModel
+    adapter: BandAdapter
+    irradiance: SpectralIrradiance
+
+    @classmethod
+    def of(cls, scene: Scene, model: LandCoverModel, options: IrradianceOptions, name: str) -> Self:
+        """Refuses scenes whose bands or quantity do not fit, and models that look at neighbours."""
+        require_quantity(scene, "reflectance", "a land-cover model")
+        if model.halo:
+            raise UsageError(f"the {model.settings.model} model {name} cannot judge single pixels")
+        return cls(model, fit_bands(scene, model.bands, name), scene_irradiance(scene, model.bands, options))
+
+    def predict(self, values: Spectra) -> Prediction:
+        """Classes with probabilities, and light, of the scene's spectra (pixels, scene bands)."""
+        spectra = np.asarray(self.adapter(values.astype(np.float32)), np.float32)
+        return self.model.predict(spectra, self.irradiance, want_probabilities=True)

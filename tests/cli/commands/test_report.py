@@ -1,0 +1,132 @@
+"""`p3vae report`: a page that is complete in itself, looked at with a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import refusal, run
+
+SAMPLES = Path("sample_data")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROBE = """<script>
+const viewer = document.querySelector(".viewer"), found = {};
+const shown = () => [...viewer.querySelectorAll("img.over")].filter(i => !i.hidden).map(i => i.dataset.layer);
+found.first = shown();
+const choice = viewer.querySelectorAll("input[type=radio]")[1];
+choice.click();
+found.second = shown();
+const slider = viewer.querySelector("input[type=range]");
+slider.value = 20;
+slider.dispatchEvent(new Event("input", {bubbles: true}));
+found.opacity = viewer.querySelector("img.over:not([hidden])").style.opacity;
+found.broken = [...document.images].filter(i => !i.naturalWidth).length;
+found.overflow = document.documentElement.scrollWidth - window.innerWidth;
+found.width = window.innerWidth;
+found.requests = performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length;
+parent.postMessage(JSON.stringify(found), "*");
+</script>"""
+FRAME = """<!doctype html><meta charset="utf-8">
+<iframe src="probed.html" width="{width}" height="900"></iframe>
+<script>onmessage = e => document.body.dataset.found = e.data</script>"""
+
+
+def looked_at(page: Path, folder: Path, width: int) -> tuple[dict, str]:
+    """What a probe inside the page sees in a browser window of that width, and what the browser logs."""
+    text = page.read_text(encoding="utf-8")
+    (folder / "probed.html").write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    (folder / "frame.html").write_text(FRAME.format(width=width), encoding="utf-8")
+    done = subprocess.run(
+        [
+            *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+            *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=4000"),
+            *("--dump-dom", (folder / "frame.html").as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "HOME": str(folder)},
+    )
+    found = re.search(r'data-found="([^"]*)"', done.stdout)
+    assert found, done.stdout[-500:]
+    return json.loads(found[1].replace("&quot;", '"')), done.stderr
+
+
+@pytest.fixture(scope="module")
+def page(mapped_town, tmp_path_factory):
+    made = tmp_path_factory.mktemp("page") / "report.html"
+    reference = ("--reference", mapped_town / "town_labels.gpkg")
+    done = run("report", mapped_town / "maps", "-m", mapped_town / "town.p3vae", *reference, "-o", made)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == str(made)
+    return made
+
+
+def test_the_page_is_complete_and_small(page) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 2_000_000
+    for words in ("Land cover", "Direct sunlight", "Confidence", "vegetation", "unknown", "Opacity"):
+        assert words in text
+    assert "Spectra of the classes" in text and "Assessment by town_labels.gpkg" in text
+    assert "Reliability" in text and "Model card" in text and "Settings of" in text
+    outside = re.sub(r"http://www\.w3\.org/2000/svg", "", text)
+    assert not re.search(r"""(src|href)=(?!["'](data:|#))|https?://|url\(|@import""", outside)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize("width", [390, 1200])
+def test_controls_work_and_nothing_is_requested(page, tmp_path, width) -> None:
+    found, logged = looked_at(page, tmp_path, width)
+    assert found["width"] == width
+    assert found["first"] == ["landcover"] and found["second"] == ["confidence"]
+    assert found["opacity"] == "0.2"
+    assert found["broken"] == 0 and found["overflow"] <= 0
+    assert "CONSOLE" not in logged
+    assert found["requests"] == 0
+
+
+def test_methane_has_its_plumes(tmp_path) -> None:
+    scene = next(SAMPLES.glob("PRS_L1*.he5"))
+    assert run("invert-methane", scene, "-o", tmp_path, "--wind", 4).exit_code == 0
+    assert run("report", tmp_path).exit_code == 0
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Plume 1" in text and re.search(r"mass [\d,]+ ± [\d,]+ kg", text) and "kg/h" in text
+    assert "exists already" in refusal(1, "report", tmp_path)
+
+
+def test_a_folder_with_foreign_and_missing_files(mapped_town, tmp_path) -> None:
+    folder = tmp_path / "maps"
+    shutil.copytree(mapped_town / "maps", folder)
+    (folder / "town_confidence.tif").unlink()
+    (folder / "other_p3vae.json").write_text('{"not": "ours"}')
+    (folder / "notes.txt").write_text("hello")
+    manifest = folder / "town_p3vae.json"
+    record = json.loads(manifest.read_text())
+    record["scene"]["path"] = str(tmp_path / "<b>gone.tif")
+    manifest.write_text(json.dumps(record))
+    assert run("report", folder).exit_code == 0
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Listed, but gone: town_confidence.tif" in text and "cannot be opened" in text
+    assert "<b>gone" not in text and "&lt;b&gt;gone" in text
+
+
+def test_several_scenes_on_one_page(mapped_town, tmp_path) -> None:
+    shutil.copy(mapped_town / "town.tif", tmp_path / "a.tif")
+    shutil.copy(mapped_town / "town.tif", tmp_path / "b.tif")
+    assert run("brightness", tmp_path / "a.tif", tmp_path / "b.tif", "-o", tmp_path / "out").exit_code == 0
+    assert run("brightness", tmp_path / "b.tif", "-o", tmp_path / "out" / "june").exit_code == 0
+    assert run("report", tmp_path / "out").exit_code == 0
+    text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "3 scenes" in text and 'href="#a"' in text and 'id="b"' in text and 'id="june/b"' in text
+
+
+def test_a_folder_without_products_is_refused(tmp_path) -> None:
+    assert "holds no products of p3vae" in refusal(1, "report", tmp_path)
+    assert "no such folder" in refusal(1, "report", tmp_path / "none")

@@ -1,0 +1,105 @@
+"""The same run on a Dask cluster of separate processes, also when workers die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.calls import refusal, run
+from tests.cli.scenes import fixtures
+from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
+
+pytest.importorskip("distributed")
+
+POISON = """
+import os, signal
+from p3vae.cli.workflows import mapping
+opened = mapping.open_scene
+def open_scene(path, options):
+    if path.name == "poison.tif":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return opened(path, options)
+def dask_setup(worker):
+    mapping.open_scene = open_scene
+"""
+
+
+@contextmanager
+def process(*words: object):
+    """A process with its children, which end with the block."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_" + str(words[0]), *map(str, words[1:])],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        yield started
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    file = tmp_path / "scheduler.json"
+    with process("scheduler", "--port", 0, "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", file):
+        until = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        yield json.loads(file.read_text())["address"]
+
+
+def worker(address: str, folder: Path):
+    folder.mkdir()
+    preload = folder / "poison.py"
+    preload.write_text(POISON)
+    return process(
+        "worker",
+        address,
+        "--nthreads",
+        1,
+        "--no-dashboard",
+        "--local-directory",
+        folder,
+        "--preload",
+        preload,
+    )
+
+
+@pytest.fixture
+def archive(tmp_path):
+    image = fixtures.truth(12, 14, len(WAVELENGTHS)).astype(np.float32)
+    tags = wavelength_tags(WAVELENGTHS)
+    return [fixtures.raster(tmp_path / f"{name}.tif", image, band_tags=tags) for name in "abcdef"]
+
+
+def test_a_cluster_gives_the_same_files_and_names_what_kills_its_workers(scheduler, archive, tmp_path):
+    poison = archive[2].rename(tmp_path / "poison.tif")
+    scenes = [*archive[:2], poison, *archive[3:]]
+    call = ("brightness", *scenes, "--json", "--worker-timeout", 100)
+    with worker(scheduler, tmp_path / "w"), worker(scheduler, tmp_path / "x"):
+        done = run(*call, "-o", tmp_path / "out", "--scheduler", scheduler)
+    lines = {Path(record["scene"]).name: record for record in map(json.loads, done.stdout.splitlines())}
+    assert done.exit_code == 3, done.output
+    made = {name for name, record in lines.items() if record["status"] in ("done", "skipped")}
+    assert made == {path.name for path in scenes if path != poison}
+    assert "every worker that tried it alone died" in lines["poison.tif"]["error"]
+    again = run(*call, "-o", tmp_path / "out")
+    assert again.exit_code == 0 and again.stdout.count('"skipped"') == 5
+
+
+def test_no_scheduler_and_no_worker_are_reported(scheduler, archive, tmp_path):
+    call = ("brightness", archive[0], "-o", tmp_path / "out", "--worker-timeout", 2)
+    assert "dask worker" in refusal(1, *call, "--scheduler", scheduler)
+    assert "dask scheduler" in refusal(1, *call, "--scheduler", "tcp://127.0.0.1:9")

@@ -1,0 +1,46 @@
+"""The documents: their commands run as they are written, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import run
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "qgis/README.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+LATER = "# after labelling"
+
+
+def indented(page: Path) -> list[str]:
+    """Lines of code: those that begin with four spaces."""
+    return [line[4:] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("    ")]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Calls of p3vae in a page, without those that need a person in between."""
+    lines = [line for line in indented(page) if line.startswith("p3vae ") and LATER not in line]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_tutorial_runs_as_it_is_written(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    calls = commands(ROOT / "docs" / "tutorial.md")
+    assert len(calls) >= 12
+    for call in calls:
+        done = run(*call)
+        assert done.exit_code == 0, f"{call}: {done.output}"
+    script = "\n".join(indented(ROOT / "docs" / "tutorial.md"))
+    exec(script[script.index("import p3vae") :], {})
+    assert (tmp_path / "maps_python" / "town_landcover.tif").is_file()
