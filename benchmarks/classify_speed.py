@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from landcover_common import write
 from rasterio.windows import Window
+from reporting import write
 
 P3VAE = str(Path(sys.executable).with_name("p3vae"))
 BLOCK = 256
@@ -53,7 +53,7 @@ def main() -> None:
             "bare_read_s": min(reads),
             "methods": {},
         }
-        for method in ("posterior", "classifier"):
+        for method in ("posterior",):
             runs = []
             for count in range(asked.repeats):
                 out = work / f"{method}{count}"

@@ -69,7 +69,9 @@ def split(d: dict[str, Any], seed: int) -> tuple[Array, Array]:
     return np.where(np.isin(train, keep), train, 0), np.where(np.isin(test, keep), test, 0)
 
 
-def baselines(x: Array, y: Array, xt: Array, seed: int = 0) -> dict[str, tuple[Array, Array | None]]:
+def baselines(
+    x: Array, y: Array, xt: Array, seed: int = 0, only: str | None = None
+) -> dict[str, tuple[Array, Array | None]]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
@@ -94,6 +96,8 @@ def baselines(x: Array, y: Array, xt: Array, seed: int = 0) -> dict[str, tuple[A
     }
     out = {}
     for name, model in models.items():
+        if only not in (None, name):
+            continue
         model.fit(x, y)
         out[name] = (
             model.predict(xt),

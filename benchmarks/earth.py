@@ -1,0 +1,248 @@
+"""The shipped model `earth` on real scenes it never saw, through the command line.
+
+    python benchmarks/earth.py --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
+
+Four broad classes: vegetation (tree, grass, dry), built-up, bare, water. Dry vegetation counts as vegetation;
+`dry as bare` gives the accuracy if it counts as bare ground. Beside it, on the same library and the same
+scenes: the smallest spectral angle to the mean of a material, the nearest neighbour by spectral angle, and a
+network of two hidden layers on simulated pixels. Houston has no labels of these classes and is only mapped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+from landcover_common import write
+from potsdam import sun_zenith
+from protocols import add_data_option, real, toulouse
+from rasterio.errors import NotGeoreferencedWarning
+from sklearn.neural_network import MLPClassifier
+
+from p3vae.models.landcover.earth.build import withheld_pixels
+from p3vae.models.landcover.earth.ground import Ground
+from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS
+from p3vae.models.landcover.earth.sources import MaterialSpectra, model_bands, read_spectra
+from p3vae.physics.illumination import clear_sky_irradiance
+from p3vae.physics.spectral_response import Bands, resampling_matrix
+
+P3VAE = str(Path(sys.executable).with_name("p3vae"))
+VEGETATION, BUILT, BARE, WATER, OTHER = range(5)
+NAMES = ("vegetation", "built-up", "bare", "water")
+BROAD = {
+    "tree": VEGETATION,
+    "grass and low vegetation": VEGETATION,
+    "dry vegetation": VEGETATION,
+    "green vegetation": VEGETATION,
+    "built-up": BUILT,
+    "bare ground": BARE,
+    "bare ground or dry vegetation": BARE,
+    "water": WATER,
+}
+TOULOUSE = (BUILT, BUILT, VEGETATION, BUILT, WATER, BARE, BUILT, BUILT)
+POTSDAM = (BUILT, BUILT, VEGETATION, VEGETATION, BARE, WATER)
+JASPER = (VEGETATION, WATER, BARE, BUILT)
+NETWORK_PIXELS = 800
+"""Per material."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """An image with labels of the four classes, -1 where there is none."""
+
+    name: str
+    cube: np.ndarray
+    wavelength_nm: np.ndarray
+    truth: np.ndarray
+    zenith: float
+
+
+def scenes(data: Path) -> list[Scene]:
+    """Toulouse, the same relit, Potsdam, Jasper Ridge and Houston."""
+    split = toulouse.make_split(data, seed=0)
+    spectra = np.concatenate([split["x_lab"], split["x_test"]])
+    label = np.concatenate([split["y_lab"], split["y_test"]])
+    relit, relit_label, _, _ = toulouse.relight(split, spectra, label)
+    nm, zenith = 1e3 * split["wv"], float(np.degrees(split["theta"]))
+    found = [
+        Scene("toulouse", spectra[None], nm, np.take(TOULOUSE, label)[None], zenith),
+        Scene("toulouse relit", relit[None], nm, np.take(TOULOUSE, relit_label)[None], zenith),
+        _potsdam(data / "enmap_potsdam"),
+    ]
+    for name, classes in (("jasper", JASPER), ("houston", ())):
+        d = real.load(name, data)
+        truth = np.full(d["label"].shape, -1)
+        if classes:
+            truth[d["label"] > 0] = np.take(classes, d["label"][d["label"] > 0] - 1)
+        found.append(Scene(name, d["x"], d["wavelength_nm"], truth, d["sun_zenith_deg"]))
+    return found
+
+
+def _potsdam(folder: Path) -> Scene:
+    path = folder / "enmap_potsdam_mosaic.tif"
+    with rasterio.open(path) as raster:
+        cube = np.moveaxis(raster.read(), 0, -1) * 1e-4
+        nm = np.array([float(raster.tags(band)["wavelength"]) for band in raster.indexes])
+    cube[cube < -1] = np.nan
+    order = np.argsort(nm, kind="stable")
+    order = order[np.append(True, np.diff(nm[order]) > 0)]
+    with rasterio.open(folder / "enmap_potsdam_labels.tif") as raster:
+        label = raster.read(1)
+    truth = np.full(label.shape, -1)
+    truth[label > 0] = np.take(POTSDAM, label[label > 0] - 1)
+    usable = np.isfinite(cube[label > 0]).mean(0) > 0.5
+    order = order[usable[order]]
+    return Scene("potsdam", cube[..., order], nm[order], truth, sun_zenith(path))
+
+
+def classify(scene: Scene, model: str, folder: Path) -> dict[str, np.ndarray]:
+    """Probabilities, names of the classes, and irradiance, by the command line."""
+    path = folder / f"{scene.name.replace(' ', '_')}.tif"
+    rows, cols, bands = scene.cube.shape
+    with rasterio.open(path, "w", driver="GTiff", height=rows, width=cols, count=bands, dtype="float32",
+                       nodata=-9999) as raster:  # fmt: skip
+        values = np.where(np.isfinite(scene.cube), scene.cube, -9999)
+        raster.write(np.moveaxis(values, -1, 0).astype(np.float32))
+        for band, nm in enumerate(scene.wavelength_nm, start=1):
+            raster.update_tags(band, wavelength=repr(float(nm)), wavelength_units="nm")
+    command = [P3VAE, "classify", str(path), "-m", model, "-o", str(folder)]
+    command += ["--sun-zenith", str(scene.zenith)]
+    command += ["--quantity", "reflectance", "--scale", "1", "--probabilities", "-q"]
+    subprocess.run(command, check=True)
+    with rasterio.open(folder / f"{path.stem}_probabilities.tif") as raster:
+        probability, names = np.moveaxis(raster.read(), 0, -1), raster.descriptions
+    with rasterio.open(folder / f"{path.stem}_irradiance.tif") as raster:
+        irradiance = raster.read(1)
+    return {"probability": probability, "names": np.array(names), "irradiance": irradiance}
+
+
+def broad(probability: np.ndarray, names: Any, *, dry: int = VEGETATION) -> np.ndarray:
+    """Probabilities of the four classes and of all others, (..., 5)."""
+    index = [dry if name == "dry vegetation" else BROAD.get(name, OTHER) for name in names]
+    return probability @ np.eye(5)[index]
+
+
+def score(truth: np.ndarray, probability: np.ndarray) -> dict[str, Any]:
+    """Accuracy, recall of each class and ECE of probabilities (pixels, 5)."""
+    found = probability.argmax(1)
+    return {
+        "accuracy": float((found == truth).mean()),
+        "recall": {NAMES[k]: float((found[truth == k] == k).mean()) for k in range(4) if (truth == k).any()},
+        "ece": real.score(truth, found, probability.max(1))["ece"],
+    }
+
+
+def rivals(scene: Scene, spectra: list[MaterialSpectra], seed: int) -> dict[str, np.ndarray]:
+    """Predicted broad classes of the labelled pixels by three other methods."""
+    own, nm = model_bands(), scene.wavelength_nm
+    near = np.abs(nm[:, None] - own.wavelength_nm).min(1) <= 10
+    bands = Bands.from_centres(nm[near])
+    to_scene = resampling_matrix(own, bands)
+    pixels = scene.cube[scene.truth >= 0][:, near]
+    library = np.concatenate([one.reflectance for one in spectra]) @ to_scene
+    owner = np.array([BROAD.get(MATERIALS[one.material], OTHER) for one in spectra for _ in one.reflectance])
+    means = np.stack([one.reflectance.mean(0) for one in spectra]) @ to_scene
+    mean_owner = np.array([BROAD.get(MATERIALS[one.material], OTHER) for one in spectra])
+    irradiance = clear_sky_irradiance(own, scene.zenith)
+    x, y, _ = withheld_pixels(Ground(own.wavelength_nm, spectra), irradiance, NETWORK_PIXELS, seed)
+    x = _features(x @ to_scene)
+    centre, scale = x.mean(0), x.std(0)
+    network = MLPClassifier((96, 96), max_iter=25, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network.fit((x - centre) / scale, y)
+    chance = network.predict_proba((_features(pixels) - centre) / scale)
+    return {
+        "spectral angle": np.eye(5)[mean_owner[_nearest(pixels, means)]],
+        "nearest neighbour": np.eye(5)[owner[_nearest(pixels, library)]],
+        "network": broad(chance, list(CLASSES)),
+    }
+
+
+def _features(spectra: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(spectra, 1e-3))
+
+
+def _nearest(pixels: np.ndarray, library: np.ndarray) -> np.ndarray:
+    """Index of the library spectrum at the smallest angle."""
+    unit = library / np.linalg.norm(library, axis=1, keepdims=True)
+    return np.concatenate([(part @ unit.T).argmax(1) for part in np.array_split(pixels, 20)])
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add_data_option(options)
+    options.add_argument("--wheel", type=Path, required=True, help="of earthlib 1.1.0, for the other methods")
+    options.add_argument("--model", default="earth", help="another model, then without the other methods")
+    options.add_argument("--name", default="earth", help="name of the result files")
+    asked = options.parse_args()
+    warnings.simplefilter("ignore", NotGeoreferencedWarning)
+    spectra = read_spectra(asked.data / "spectra", asked.wheel)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        for scene in scenes(asked.data):
+            found = classify(scene, asked.model, Path(name))
+            if scene.name == "houston":
+                index = found["probability"].argmax(-1)
+                share = np.bincount(index.ravel(), minlength=len(found["names"])) / index.size
+                named = {str(n): round(float(s), 3) for n, s in zip(found["names"], share, strict=True)}
+                rows.append({"scene": scene.name, "method": "p3vae", "shares": named})
+                continue
+            labelled = scene.truth >= 0
+            truth, probability = scene.truth[labelled], found["probability"][labelled]
+            known = np.isfinite(probability).all(1)
+            probability[~known] = 0
+            row = {"scene": scene.name, "method": "p3vae"} | score(truth, broad(probability, found["names"]))
+            dry = score(truth, broad(probability, found["names"], dry=BARE))
+            land = known & (truth != WATER)
+            row["accuracy_dry_as_bare"] = dry["accuracy"]
+            row["median_irradiance"] = float(np.median(found["irradiance"][labelled][land]))
+            row["cos_zenith"] = float(np.cos(np.radians(scene.zenith)))
+            rows.append(row)
+            others = rivals(scene, spectra, 0) if asked.model == "earth" else {}
+            for method, chance in others.items():
+                rows.append({"scene": scene.name, "method": method} | score(truth, chance))
+    write(asked.name, {"rows": rows, "card": _card(rows)}, _table(rows))
+
+
+def _card(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Figures for the model card."""
+    mine = [row for row in rows if row["method"] == "p3vae" and "accuracy" in row]
+    return {
+        row["scene"]: f"accuracy {row['accuracy']:.3f} in four broad classes, ECE {row['ece']:.3f}"
+        for row in mine
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "Zero-shot, four broad classes. Recall: vegetation / built-up / bare / water.",
+        "",
+        "| scene | method | accuracy | dry as bare | recall | ECE | median z_E of land, cosΘ0 |",
+        "|---|---|---:|---:|---|---:|---|",
+    ]
+    for row in rows:
+        if "shares" in row:
+            lines.append(f"| {row['scene']} | {row['method']} | mapped: {row['shares']} | | | | |")
+            continue
+        recall = " / ".join(f"{row['recall'][k]:.2f}" if k in row["recall"] else "–" for k in NAMES)
+        dry = f"{row['accuracy_dry_as_bare']:.3f}" if "accuracy_dry_as_bare" in row else ""
+        light = f"{row['median_irradiance']:.2f}, {row['cos_zenith']:.2f}" if "cos_zenith" in row else ""
+        ece = f"{row['ece']:.3f}" if row["method"] in ("p3vae", "network") else ""
+        lines.append(
+            f"| {row['scene']} | {row['method']} | {row['accuracy']:.3f} "
+            f"| {dry} | {recall} | {ece} | {light} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

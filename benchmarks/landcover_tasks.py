@@ -1,0 +1,281 @@
+"""The land-cover benchmarks: labelled spectra to learn from, and tests that say how well it was done.
+
+Each task is drawn from a seed. Choose settings on seeds below 5; report on the others.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import rasterio
+from protocols import real, simulated, toulouse
+from pvlib.solarposition import get_solarposition
+from rasterio.warp import transform
+
+from p3vae.cli.base.tiling import Window
+from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
+from p3vae.cli.workflows.model_files import fit_bands
+from p3vae.cli.workflows.train import TrainingRequest, gather
+from p3vae.models.landcover.types import ClassLegend, TrainingSet, TrainingSettings
+from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
+from p3vae.physics.spectral_response import Bands
+
+Array = np.ndarray[Any, Any]
+
+P3VAE = str(Path(sys.executable).with_name("p3vae"))
+POTSDAM = ("roof", "pavement", "low vegetation", "tree", "soil", "water")
+IN_SHADOW = 0.9
+"""Shaded fraction of a pixel from which on it counts as shadow."""
+_UNLABELLED = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Test:
+    """Spectra whose class is known."""
+
+    spectra: Array
+    truth: Array
+    """Index of the class."""
+    irradiance: SpectralIrradiance
+    z: Array | None = None
+    """True δ·cosΘ, where it is known [1]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What to learn from, and the tests."""
+
+    data: TrainingSet
+    bands: Bands
+    irradiance: SpectralIrradiance
+    legend: ClassLegend
+    tests: dict[str, Test]
+
+
+def legend(names: tuple[str, ...]) -> ClassLegend:
+    """A legend with ids from 1."""
+    ids = tuple(range(1, len(names) + 1))
+    return ClassLegend(ids, names, tuple((40 * i % 256, 90, 160) for i in ids))
+
+
+def real_scene(name: str, data: Path, seed: int) -> Task:
+    """A real scene with spatially disjoint labels (`protocols/real.py`)."""
+    scene = _real(name, data)
+    train, test = real.split(scene, seed)
+    kept = np.unique(train[train > 0])
+    good = np.isfinite(scene["x"]).all(2)
+    known, tested, rest = (train > 0) & good, (test > 0) & good, (train == 0) & good
+    bands = Bands.from_centres(scene["wavelength_nm"])
+    light = clear_sky_irradiance(bands, scene["sun_zenith_deg"])
+    rng = np.random.default_rng(seed)
+    pool = rng.permutation(np.flatnonzero(rest))[:_UNLABELLED]
+    drawn = TrainingSet(
+        scene["x"][known],
+        np.searchsorted(kept, train[known]),
+        scene["group"][known].astype(np.int64),
+        scene["x"].reshape(-1, len(bands))[pool],
+    )
+    found = Test(scene["x"][tested], np.searchsorted(kept, test[tested]), light)
+    names = tuple(scene["name"][c - 1] for c in kept)
+    return Task(drawn, bands, light, legend(names), {"test": found})
+
+
+@cache
+def _real(name: str, data: Path) -> dict[str, Any]:
+    return real.load(name, data)
+
+
+def potsdam(data: Path, work: Path, seed: int) -> Task:
+    """EnMAP Potsdam with its own split, read as the command line does; the seed draws unlabelled pixels."""
+    folder = data / "enmap_potsdam"
+    path = folder / "enmap_potsdam_mosaic.tif"
+    labels, split = (_read(folder / f"enmap_potsdam_{part}.tif").astype(int) for part in ("labels", "split"))
+    with rasterio.open(path) as raster:
+        moment = pd.DatetimeIndex([raster.tags()["start_time"]], tz="UTC")
+        x, y = raster.xy(raster.height // 2, raster.width // 2)
+        longitude, latitude = transform(raster.crs, "EPSG:4326", [x], [y])
+        profile = raster.profile | {"count": 1, "dtype": "uint8", "nodata": 0}
+    zenith = float(get_solarposition(moment, latitude[0], longitude[0])["zenith"].iloc[0])
+    training = work / "potsdam_training.tif"
+    with rasterio.open(training, "w", **profile) as raster:
+        raster.write(np.where(split == 1, labels, 0).astype(np.uint8), 1)
+    options = SceneOptions(scale=1e-4, sun_zenith_deg=zenith)
+    drawn, bands, light, classes = _gathered(path, training, POTSDAM, options, seed)
+    spectra, light = _whole(path, bands, options)
+    tested = (labels > 0) & (split == 3) & np.isfinite(spectra).all(2)
+    test = Test(spectra[tested], np.searchsorted(classes.ids, labels[tested]), light)
+    return Task(drawn, bands, light, classes, {"test": test})
+
+
+def _gathered(
+    path: Path, labels: Path, names: tuple[str, ...], options: SceneOptions, seed: int
+) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
+    """What `p3vae train` learns from."""
+    settings = TrainingSettings(seed=seed)
+    return gather(TrainingRequest((path,), labels, Path("unused"), settings, class_names=names), options)
+
+
+def _whole(path: Path, bands: Bands, options: SceneOptions) -> tuple[Array, SpectralIrradiance]:
+    """All spectra of a scene at these bands, (rows, cols, bands), NaN for nodata, and its irradiance."""
+    with open_scene(path, options) as scene:
+        tile = scene.read(Window(0, 0, scene.grid.height, scene.grid.width))
+        spectra = fit_bands(scene, bands, "task")(tile.values.reshape(-1, tile.values.shape[-1]))
+        spectra = spectra.reshape(*tile.valid.shape, len(bands)).copy()
+        spectra[~tile.valid] = np.nan
+        return spectra, scene_irradiance(scene, bands, IrradianceOptions())
+
+
+def _read(path: Path) -> Array:
+    with rasterio.open(path) as raster:
+        return np.asarray(raster.read(1))
+
+
+OUTSIDE: dict[str, dict[str, float]] = {
+    "neighbours": {"neighbours": 0.15},
+    "sky colour": {"colour": 0.7},
+    "smooth variability": {"smooth": 0.05},
+    "noise": {"noise": 3.0},
+    "outside": {"neighbours": 0.15, "colour": 0.7, "smooth": 0.05, "noise": 3.0},
+}
+"""Disturbances that the physics layer does not know; the last is all of them."""
+
+
+def simulated_scene(data: Path, seed: int) -> Task:
+    """A simulated scene (`protocols/simulated.py`) under its own physics and outside of it."""
+    material = _material(data)
+    scene = simulated.make_scene(material, seed)
+    labels = scene["train_gt"]
+    group = np.zeros(labels.shape, int)
+    for index in range(1, 6):
+        parts, _ = simulated._regions(labels == index)
+        group[labels == index] = parts[labels == index] + 1000 * index
+    bands = Bands.from_centres(material["wv"] * 1000)
+    light = SpectralIrradiance(bands.wavelength_nm, material["e_dir"], material["e_dif"], 30.0)
+    mask = labels > 0
+    drawn = TrainingSet(scene["x"][mask], labels[mask] - 1, group[mask], scene["x"][~mask])
+    made = {"random": simulated.make_test_random(material, n=2000, seed=seed + 100)}
+    made |= {name: outside_physics(material, 1000, seed + 7, **how) for name, how in OUTSIDE.items()}
+    tests = {name: Test(test["x"], test["y"], light, test["z"]) for name, test in made.items()}
+    return Task(drawn, bands, light, legend(tuple(simulated.CLASSES)), tests)
+
+
+@cache
+def _material(data: Path) -> dict[str, Any]:
+    return simulated.load_material(data)
+
+
+def outside_physics(
+    data: dict[str, Any],
+    count: int,
+    seed: int,
+    *,
+    neighbours: float = 0.0,
+    colour: float = 0.0,
+    smooth: float = 0.0,
+    noise: float = 1.0,
+) -> dict[str, Array]:
+    """Random test spectra with what f_E leaves out.
+
+    neighbours: largest share of light sent by one other material; colour: largest exponent of wavelength by
+    which skylight departs from the assumed one; smooth: relative deviation along the spectrum; noise: factor.
+    """
+    rng = np.random.default_rng(seed)
+    silent = {"rho_white": 0, "rho_gain": 0, "sensor": 0}
+    test = simulated.make_test_random(data, n=count, seed=seed, noise=silent)
+    size, bands = test["x"].shape
+    reflectance = test["x"] / np.maximum(simulated.shade(data, test["z"], test["w"]), 1e-6)
+    total = data["e_dir"] + data["e_dif"]
+    sky = data["e_dif"] / total * (data["wv"] / 0.6) ** -rng.uniform(-colour, colour, (size, 1))
+    library = np.concatenate(data["rho"])
+    light = test["z"][:, None] * (data["e_dir"] / data["cos0"] / total) + test["w"][:, None] * sky
+    light = light + rng.uniform(0, neighbours, (size, 1)) * library[rng.integers(0, len(library), size)]
+    position = np.linspace(-1, 1, bands)
+    waves = np.stack([np.cos(k * np.pi * (position + 1) / 2) for k in range(1, 5)])
+    deviation = np.exp(rng.standard_normal((size, 4)) * (smooth / 2) @ waves)
+    levels = simulated.NOISE
+    reflectance = reflectance * deviation * (1 + levels["rho_gain"] * rng.standard_normal((size, 1)))
+    reflectance = reflectance + noise * levels["rho_white"] * rng.standard_normal((size, bands))
+    spectra = light * reflectance + noise * levels["sensor"] * rng.standard_normal((size, bands))
+    return {**test, "x": np.clip(spectra, 1e-4, None).astype(np.float32)}
+
+
+def toulouse_spectra(data: Path, seed: int) -> Task:
+    """Real spectra of Toulouse (`protocols/toulouse.py`), as they are and relit."""
+    split = toulouse.make_split(data, seed=seed)
+    bands = Bands.from_centres(split["wv"].astype(float) * 1000)
+    zenith = float(np.degrees(split["theta"]))
+    light = SpectralIrradiance(bands.wavelength_nm, split["e_dir"], split["e_dif"], zenith)
+    drawn = TrainingSet(split["x_lab"], split["y_lab"], _polygons(split["x_lab"], data), split["x_unl"])
+    relit, truth, z, _ = toulouse.relight(split, split["x_test"], split["y_test"], copies=3)
+    tests = {
+        "test": Test(split["x_test"], split["y_test"], light),
+        "relit": Test(relit, truth, light, z),
+    }
+    return Task(drawn, bands, light, legend(tuple(toulouse.CLASSES)), tests)
+
+
+def _polygons(spectra: Array, folder: Path) -> Array:
+    """The connected component each labelled spectrum came from, found by its values."""
+    rows, component = _components(folder)
+    return np.array([component[rows[row.tobytes()]] for row in spectra])
+
+
+@cache
+def _components(folder: Path) -> tuple[dict[bytes, int], Array]:
+    data = np.load(folder / "toulouse" / "toulouse.npz")
+    rows = {row.tobytes(): i for i, row in enumerate((data["spectra"] / 1e4).astype(np.float32))}
+    component = np.zeros(len(data["label"]), int)
+    offset = 0
+    for label in range(1, 9):
+        for image in np.unique(data["image"][data["label"] == label]):
+            mask = (data["label"] == label) & (data["image"] == image)
+            places = np.stack([data["row"][mask], data["col"][mask]], 1)
+            component[mask] = toulouse.components(places) + offset
+            offset = component.max() + 1
+    return rows, component
+
+
+def town(work: Path, seed: int) -> Task:
+    """A synthetic town at 30 degrees to learn from, and another one to map at 30 and at 55 degrees."""
+    known = _simulated_town(work, 30, 2 * seed)
+    labels = known.with_name(f"{known.stem}_labels.gpkg")
+    data, bands, light, classes = _gathered(known, labels, (), SceneOptions(), seed)
+    tests = {}
+    for zenith in (30, 55):
+        path = _simulated_town(work, zenith, 2 * seed + 1)
+        spectra, there = _whole(path, bands, SceneOptions())
+        truth = _read(path.with_name(f"{path.stem}_class.tif")).astype(int)
+        z = _read(path.with_name(f"{path.stem}_irradiance_truth.tif")).astype(float)
+        shadow = _read(path.with_name(f"{path.stem}_shadow.tif")) > IN_SHADOW
+        index = np.searchsorted(classes.ids, truth)
+        for name, mask in (("", truth > 0), (" shadow", (truth > 0) & shadow)):
+            tests[f"{zenith}°{name}"] = Test(spectra[mask], index[mask], there, z[mask])
+    return Task(data, bands, light, classes, tests)
+
+
+def _simulated_town(work: Path, zenith: int, seed: int) -> Path:
+    path = work / f"town_{seed}_{zenith}.tif"
+    if not path.exists():
+        options = ["--size", "160x160", "--noise", "0.005", "--seed", str(seed), "--sun-zenith", str(zenith)]
+        subprocess.run([P3VAE, "simulate", "-o", str(path), *options], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def tasks(data: Path, work: Path) -> dict[str, Callable[[int], Task]]:
+    """Every task by name: a function of the seed. `work` keeps simulated towns."""
+    found: dict[str, Callable[[int], Task]] = {name: partial(real_scene, name, data) for name in real.SCENES}
+    return found | {
+        "potsdam": partial(potsdam, data, work),
+        "simulated": partial(simulated_scene, data),
+        "toulouse": partial(toulouse_spectra, data),
+        "town": partial(town, work),
+    }
