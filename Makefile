@@ -3,17 +3,47 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+USER_STAMP := $(VENV)/.user
+LOWEST := .venv-lowest
 
-.PHONY: demo test lint types format gdal clean
+define BOUNDS
+import re, tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+for needed in project["dependencies"] + project["optional-dependencies"]["reproduce"]:
+    name, bound = re.match("([a-z0-9-]+)>=([0-9.]+)", needed).groups()
+    if name != "torch":
+        print(f"{name}=={bound}")
+print(next(line for line in open("constraints.txt") if line.startswith("torch==")))
+endef
+export BOUNDS
 
-$(STAMP): pyproject.toml setup.py constraints.txt
+.PHONY: demo ablate measured test test-qgis qgis-plugin lowest lint types format gdal faults fuzz clean
+
+# What a user needs; contributors need more.
+$(USER_STAMP): pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(STAMP): $(USER_STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-demo: $(STAMP)
-	$(BIN)/p3vae classify sample_data/town.tif --output demo --overwrite
+demo: $(USER_STAMP)
+	$(BIN)/p3vae classify sample_data/town.tif --model town --output demo --overwrite
+	$(BIN)/p3vae report demo --overwrite
+	$(BIN)/p3vae qgis demo
+	@echo
+	@echo "Maps in demo/. Look at them: open demo/report.html in a browser, demo/p3vae.qgz in QGIS."
+	@echo "Put p3vae on the PATH of this shell: source $(BIN)/activate"
+	@echo "Go on with docs/tutorial.md, or: p3vae --help"
+
+ablate: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/ablate.py --data $(DATA) --seeds 5-6
+
+measured:
+	$(PYTHON) benchmarks/collect.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -31,9 +61,37 @@ gdal:
 test: lint types gdal
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
+# Debian's QGIS (about 1.2 GB): projects, styles and the Processing provider, without a window.
+test-qgis: $(STAMP)
+	@command -v qgis_process >/dev/null || { apt-get update -qq \
+	  && apt-get install -qq -y --no-install-recommends qgis python3-qgis >/dev/null; }
+	P3VAE_TEST_QGIS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/qgis
+
+qgis-plugin:
+	mkdir -p dist
+	rm -rf qgis/p3vae_provider/__pycache__
+	cd qgis && $(PYTHON) -m zipfile -c ../dist/p3vae_provider.zip p3vae_provider
+
+# The oldest libraries that pyproject allows, in an environment of their own. torch is the one of constraints.txt:
+# older ones exist for GPUs only in most places, and are gigabytes.
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) -c "$$BOUNDS" > $(LOWEST)/bounds.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary \
+	  -c $(LOWEST)/bounds.txt -e ".[dev]"
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n auto tests/physics tests/cli/scenes tests/cli/products \
+	  tests/cli/test_*.py
+
+# Kills, signals, full disks and more, for half an hour; damaged files for an hour. Short versions are in the tests.
+faults: $(STAMP)
+	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --kills 300 --write
+
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases 5000 --write
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(LOWEST) build dist *.egg-info

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import rasterio
 
-from p3vae.cli import open_scene
+from p3vae import open_scene
 
 HERE = Path(__file__).resolve().parent
 RED_GREEN_BLUE_NM = (650.0, 550.0, 470.0)
