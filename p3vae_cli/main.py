@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from p3vae.cli.base.errors import ExitCode, P3vaeError
-from p3vae.cli.base.signals import interrupt_on_signals
+from p3vae.cli.base.signals import ignore_stop_signals, interrupt_on_signals
 from p3vae.cli.commands.examples import epilog
 
 COMMANDS = (
@@ -92,6 +92,7 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _spare_the_collector()
+        atexit.register(ignore_stop_signals)
         warnings.formatwarning = lambda message, *_, **__: f"warning: {' '.join(str(message).split())}\n"
         sys.unraisablehook = _unraisable
         try:

@@ -67,6 +67,12 @@ def interrupt_on_signals() -> Iterator[None]:
         raise
 
 
+def ignore_stop_signals() -> None:
+    """From now on Ctrl-C and SIGTERM change nothing: for a program that has done its work and is leaving."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def hold_signals() -> Iterator[None]:
     """Keep Ctrl-C and SIGTERM waiting while files are moved into place, then deliver them."""
