@@ -17,6 +17,7 @@ from p3vae.models.landcover.types import (
     TrainingSettings,
     TrainingState,
 )
+from p3vae.models.nn.threads import one_thread
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -48,7 +49,8 @@ def train_land_cover(
         raise TrainingError("the checkpoint belongs to a training with other data or settings")
     held_out, warnings = validation_polygons(data, legend, settings)
     job = Job(data, bands, irradiance, legend, settings, held_out, run, device)
-    estimator, summary = kind.fit(job)
+    with one_thread():
+        estimator, summary = kind.fit(job)
     return LandCoverModel(
         legend,
         bands,
