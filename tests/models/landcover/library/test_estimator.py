@@ -11,6 +11,7 @@ import pytest
 from p3vae.models.landcover.library.calibration import CANDIDATES
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet, TrainingSettings
+from p3vae.models.metrics import log_loss
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from toy_ground import BANDS, GRASS, LEGEND, LIGHT, OTHER_ROAD, ROAD, ROOF, WAVE, lit
@@ -94,21 +95,45 @@ def test_light_of_neighbours_is_no_sun():
     assert known > 0.85 and known > unknown + 0.1
 
 
+WAVES = np.cos(np.arange(1, 6)[:, None] * np.linspace(0, np.pi, len(BANDS)))
+
+
 def test_smooth_deviations_are_expected():
     rng = np.random.default_rng(8)
-    test, index, _ = ground((GRASS, ROOF, [ROAD, OTHER_ROAD]), 300, 6, flat=False)
-    waves = np.cos(np.arange(1, 4)[:, None] * np.linspace(0, np.pi, len(BANDS)))
-    test = (test * (1 + 0.03 * rng.standard_normal((len(test), 3)) @ waves)).astype(np.float32)
+    materials = (GRASS, ROOF, [ROAD, OTHER_ROAD, (ROAD + OTHER_ROAD) / 2])
+    test, index, _ = ground(materials, 300, 6, flat=False)
+    test = (test * (1 + 0.03 * rng.standard_normal((len(test), 3)) @ WAVES[:3])).astype(np.float32)
 
-    def confident_errors() -> float:
-        found = trained((GRASS, ROOF, [ROAD, OTHER_ROAD])).predict(test, LIGHT)
-        return float(np.mean((found.class_id != 1 + index) & (found.confidence > 0.9)))
+    def loss() -> float:
+        return log_loss(index, trained(materials).predict(test, LIGHT, want_probabilities=True).probabilities)
 
-    expected = confident_errors()
+    expected = loss()
     stiff = tuple(replace(one, smooth_std=0.0) for one in CANDIDATES)
     with patch(f"{LIBRARY}.calibration.CANDIDATES", stiff):
-        assert expected <= confident_errors()
-    assert expected < 0.01
+        assert expected < 0.7 * loss()
+
+
+def test_confidence_is_that_of_new_polygons_not_of_pixels():
+    """Every polygon is a material of its own: those held out show how far the others can be trusted."""
+    rng = np.random.default_rng(2)
+
+    def polygons(count: int, each: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        own = np.repeat(MATERIALS, count, axis=0) * np.exp(0.3 * rng.standard_normal((3 * count, 5)) @ WAVES)
+        spectra = np.concatenate([lit(material, each, rng, flat=True) for material in own])
+        group = np.repeat(np.arange(3 * count), each)
+        return spectra, group // count, group
+
+    spectra, index, group = polygons(4, 40)
+    data = TrainingSet(spectra, index, group, polygons(20, 10)[0])
+    test, truth, _ = polygons(60, 5)
+
+    def loss() -> float:
+        model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(seed=1))
+        return log_loss(truth, model.predict(test, LIGHT, want_probabilities=True).probabilities)
+
+    calibrated = loss()
+    with patch(f"{LIBRARY}.calibration._TEMPERATURES", (1.0,)):
+        assert calibrated < 0.5 * loss()
 
 
 def test_what_was_never_learned_is_out_of_distribution_and_not_trusted():
