@@ -48,9 +48,10 @@ def assess(
 ) -> None:
     """Compare MAP with reference data.
 
-    Of classes: error matrix, user's and producer's accuracy, F1, kappa, and areas with 95 % intervals
-    (Olofsson et al. 2014). These hold for a random sample stratified by map class, as "p3vae sample"
-    draws it.
+    Of classes: error matrix, user's accuracy (how often a mapped class is right) and producer's accuracy
+    (how much of a true class is found), F1, kappa, and areas (Olofsson et al. 2014). "±" is 1.96 standard
+    errors, as published; the 95 % limits also hold for rare classes. All of them hold for a random sample
+    stratified by map class, as "p3vae sample" draws it.
 
     Of a quantity: errors, slope, R², and how often the truth lies within the standard deviation.
     """

@@ -24,6 +24,7 @@ from p3vae.models.accuracy import (
     error_matrix,
     score_error_matrix,
 )
+from p3vae.models.accuracy_intervals import AreaAdjustedIntervals, area_adjusted_intervals
 from p3vae.models.metrics import RegressionScore, Reliability, regression_score, reliability
 
 RELIABILITY_BINS = 10
@@ -71,6 +72,8 @@ class ClassAssessment:
     mapped_ha: npt.NDArray[np.float64] | None
     adjusted: AreaAdjusted | None
     """None where a class of the map has no sample."""
+    intervals: AreaAdjustedIntervals | None
+    """Of `adjusted`."""
     reliability: Reliability | None
     other: OtherMap | None
     notes: tuple[str, ...]
@@ -139,6 +142,7 @@ def _assess_classes(mapped: MapFile, request: AssessRequest) -> ClassAssessment:
         mapped_pixels=pixels,
         mapped_ha=areas,
         adjusted=None if unsampled else area_adjusted(counts, weights),
+        intervals=None if unsampled else area_adjusted_intervals(counts, weights),
         reliability=_reliability(mapped, request.confidence, samples, found),
         other=other,
         notes=tuple(notes),

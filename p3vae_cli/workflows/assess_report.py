@@ -12,8 +12,10 @@ from rich.text import Text
 
 from p3vae.cli.base.tables import write_rows
 from p3vae.cli.products.staging import require_free, writing
+from p3vae.cli.products.styles import Category
 from p3vae.cli.workflows.assess import Assessment, ClassAssessment, QuantityAssessment
 from p3vae.models.accuracy import Z_95
+from p3vae.models.accuracy_intervals import Interval
 
 
 def record(found: Assessment) -> dict[str, Any]:
@@ -28,6 +30,9 @@ def show(found: Assessment, console: Console) -> None:
         return
     console.print(_overall_line(found), highlight=False)
     console.print(_accuracy_table(found))
+    areas = _area_table(found)
+    if areas is not None:
+        console.print(areas)
     console.print(_matrix_table(found))
     for line in [*_more_lines(found), *(f"Note: {note}" for note in found.notes)]:
         console.print(line, highlight=False, soft_wrap=True)
@@ -69,8 +74,9 @@ def _quantity_record(found: QuantityAssessment) -> dict[str, Any]:
 def _class_record(found: ClassAssessment) -> dict[str, Any]:
     score, adjusted = found.score, found.adjusted
     overall: dict[str, Any] = {"accuracy": score.overall, "kappa": score.kappa, "average_f1": _mean(score.f1)}
-    if adjusted is not None:
+    if adjusted is not None and found.intervals is not None:
         overall |= {"area_adjusted": adjusted.overall, "area_adjusted_ci95": Z_95 * adjusted.overall_se}
+        overall |= _limits("area_adjusted", found.intervals.overall)
     made: dict[str, Any] = {
         "map": str(found.map),
         "reference": str(found.reference),
@@ -113,52 +119,80 @@ def _class_line(found: ClassAssessment, index: int) -> dict[str, Any]:
         "producers_accuracy": float(score.producers[index]),
         "f1": float(score.f1[index]),
     }
-    if adjusted is not None:
+    if adjusted is not None and found.intervals is not None:
         total = None if found.mapped_ha is None else float(found.mapped_ha.sum())
         share, share_ci = float(adjusted.share[index]), Z_95 * float(adjusted.share_se[index])
         line |= {
             "users_accuracy_ci95": Z_95 * float(adjusted.users_se[index]),
+            **_limits("users_accuracy", found.intervals.users, index),
             "adjusted_producers_accuracy": float(adjusted.producers[index]),
             "adjusted_producers_accuracy_ci95": Z_95 * float(adjusted.producers_se[index]),
+            **_limits("adjusted_producers_accuracy", found.intervals.producers, index),
             "adjusted_share": share,
             "adjusted_share_ci95": share_ci,
+            **_limits("adjusted_share", found.intervals.share, index),
             "adjusted_ha": None if total is None else share * total,
             "adjusted_ha_ci95": None if total is None else share_ci * total,
+            **_limits("adjusted_ha", found.intervals.share, index, total),
         }
     return line
+
+
+def _limits(
+    name: str, interval: Interval, index: int | tuple[()] = (), scale: float | None = 1.0
+) -> dict[str, float | None]:
+    """Both ends of an interval, times `scale`; None without one."""
+    ends = (("low95", interval.low), ("high95", interval.high))
+    return {f"{name}_{end}": None if scale is None else scale * float(limit[index]) for end, limit in ends}
 
 
 def _overall_line(found: ClassAssessment) -> str:
     score, adjusted = found.score, found.adjusted
     line = f"Overall accuracy {score.overall:.3f}, kappa {score.kappa:.3f}, {found.counts.sum():,} samples"
-    if adjusted is None:
+    if adjusted is None or found.intervals is None:
         return line
-    return (
-        f"{line}\nAdjusted for the areas of the map: {_with_interval(adjusted.overall, adjusted.overall_se)}"
-    )
+    half, limits = _share(Z_95 * adjusted.overall_se), _range(found.intervals.overall, ())
+    return f"{line}\nAdjusted for the areas of the map: {_share(adjusted.overall)} ± {half}, 95 % {limits}"
 
 
 def _accuracy_table(found: ClassAssessment) -> RenderableType:
-    """User's, producer's accuracy, F1, and areas as mapped and as estimated."""
-    adjusted, areas = found.adjusted, found.mapped_ha
-    hectares = hectare_format(found)
+    """User's and producer's accuracy with their intervals, and F1."""
+    adjusted, intervals = found.adjusted, found.intervals
     table = Table(box=None, pad_edge=False)
     table.add_column("Class")
-    for heading in ("User's", "Producer's", "F1", "Mapped ha", "Estimated ha"):
+    for heading in ("User's", "95 %", "Producer's", "95 %", "F1"):
         table.add_column(heading, justify="right", no_wrap=True)
     for index, item in enumerate(found.classes):
-        users, producers = _share(found.score.users[index]), _share(found.score.producers[index])
-        estimated = ""
-        if adjusted is not None:
-            users = _with_interval(adjusted.users[index], adjusted.users_se[index])
-            producers = _with_interval(adjusted.producers[index], adjusted.producers_se[index])
-            if areas is not None:
-                share, error = adjusted.share[index], Z_95 * adjusted.share_se[index]
-                estimated = f"{share * areas.sum():{hectares}} ± {_figure(error * areas.sum(), hectares)}"
-        mapped = "" if areas is None else f"{areas[index]:{hectares}}"
-        name = Text.assemble(("■ ", item.color), item.name)
-        table.add_row(name, users, producers, _share(found.score.f1[index]), mapped, estimated)
+        producers = (found.score if adjusted is None else adjusted).producers[index]
+        limits = ["", ""]
+        if intervals is not None:
+            limits = [_range(each, index) for each in (intervals.users, intervals.producers)]
+        cells = (_share(found.score.users[index]), limits[0], _share(producers), limits[1])
+        table.add_row(_class_name(item), *cells, _share(found.score.f1[index]))
     return table
+
+
+def _area_table(found: ClassAssessment) -> RenderableType | None:
+    """Hectares as mapped and as estimated; None without a place on Earth or without an estimate."""
+    adjusted, areas, intervals = found.adjusted, found.mapped_ha, found.intervals
+    if areas is None or adjusted is None or intervals is None:
+        return None
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Class")
+    for heading in ("Mapped ha", "Estimated ha ± 1.96 SE", "95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    form, total = hectare_format(found), areas.sum()
+    for index, item in enumerate(found.classes):
+        share, error = adjusted.share[index] * total, Z_95 * adjusted.share_se[index] * total
+        ends = (intervals.share.low[index] * total, intervals.share.high[index] * total)
+        limits = " to ".join(f"{end:{form}}" for end in ends)
+        estimated = f"{share:{form}} ± {_figure(error, form)}"
+        table.add_row(_class_name(item), f"{areas[index]:{form}}", estimated, limits)
+    return table
+
+
+def _class_name(item: Category) -> Text:
+    return Text.assemble(("■ ", item.color), item.name)
 
 
 def hectare_format(found: ClassAssessment) -> str:
@@ -216,8 +250,10 @@ def _quantity_table(found: QuantityAssessment) -> RenderableType:
     return table
 
 
-def _with_interval(value: float, error: float) -> str:
-    return f"{_share(value)} ± {_share(Z_95 * error)}"
+def _range(interval: Interval, index: int | tuple[()]) -> str:
+    """Both ends, as ".621-.823"; empty without an interval."""
+    low, high = float(interval.low[index]), float(interval.high[index])
+    return f"{_share(low)}-{_share(high)}" if np.isfinite(low) else ""
 
 
 def _share(value: float) -> str:

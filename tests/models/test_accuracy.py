@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, cohen_kappa_score, precision_recall_fscore_support
 
 from p3vae.models.accuracy import area_adjusted, compare_paired, error_matrix, score_error_matrix
+from p3vae.models.accuracy_intervals import area_adjusted_intervals
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=60)
 
@@ -78,3 +79,39 @@ def test_mcnemar_by_the_binomial_distribution() -> None:
     assert (found.only_first, found.only_second) == (20, 5)
     assert found.p_value == pytest.approx(2 * stats.binom.cdf(5, 25, 0.5))
     assert compare_paired(first, first).p_value == 1.0
+
+
+RARE_AREA = np.array([0.02, 0.015, 0.32, 0.645])
+RARE = np.array(
+    [[0.88, 0, 0.067, 0.053], [0, 0.733, 0.107, 0.16], [0.006, 0, 0.927, 0.067], [0.006, 0.003, 0.028, 0.963]]
+)
+
+
+def test_intervals_hold_the_truth_for_rare_classes() -> None:
+    """Ten million pixels with 2 % of change and 300 samples, of which few or none show an omission."""
+    rng = np.random.default_rng(3)
+    joint = RARE_AREA[:, None] * RARE
+    truth = {"share": joint.sum(axis=0), "users": np.diag(RARE), "overall": np.trace(joint)}
+    truth["producers"] = np.diag(joint) / truth["share"]
+    held: dict[str, list] = {name: [] for name in truth}
+    for _ in range(1000):
+        counts = np.array([rng.multinomial(n, p) for n, p in zip((50, 50, 66, 134), RARE, strict=True)])
+        found = area_adjusted_intervals(counts, RARE_AREA)
+        for name, value in truth.items():
+            interval = getattr(found, name)
+            held[name].append((interval.low <= value) & (value <= interval.high))
+    for name, within in held.items():
+        assert 0.93 <= np.mean(within) <= 0.97, name
+
+
+def test_intervals_hold_their_estimates() -> None:
+    counts = np.array([[1, 0, 0], [3, 7, 0], [0, 0, 0]])
+    area = np.array([10.0, 30.0, 0.0])
+    found, limits = area_adjusted(counts, area), area_adjusted_intervals(counts, area)
+    for name in ("share", "users", "producers", "overall"):
+        value, interval = np.nan_to_num(getattr(found, name)), getattr(limits, name)
+        assert (np.nan_to_num(interval.low) <= value).all() and (
+            value <= np.nan_to_num(interval.high, nan=1)
+        ).all()
+    assert np.isnan(limits.users.low[2]) and np.isnan(limits.producers.high[2])
+    assert limits.share.low[2] == 0 < limits.share.high[2], "a class that no sample shows may be there"

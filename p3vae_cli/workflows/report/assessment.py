@@ -15,7 +15,7 @@ from p3vae.cli.workflows.assess import Assessment, ClassAssessment
 from p3vae.cli.workflows.assess_report import hectare_format, record
 from p3vae.cli.workflows.report import page
 from p3vae.cli.workflows.report.charts import Axis, Line, line_chart
-from p3vae.models.accuracy import Z_95
+from p3vae.models.accuracy_intervals import Interval
 from p3vae.models.metrics import Reliability
 
 _FEWEST = 5
@@ -35,9 +35,9 @@ def assessment_section(found: ClassAssessment) -> str:
     """Everything `p3vae assess` found."""
     score, adjusted = found.score, found.adjusted
     text = f"Overall accuracy {score.overall:.3f}, kappa {score.kappa:.3f}, {found.counts.sum():,} samples."
-    if adjusted is not None:
-        half = Z_95 * adjusted.overall_se
-        text += f" Adjusted for the areas of the map: {adjusted.overall:.3f} ± {half:.3f} (95 %)."
+    if adjusted is not None and found.intervals is not None:
+        limits = _limits(found.intervals.overall, (), ".3f")
+        text += f" Adjusted for the areas of the map: {adjusted.overall:.3f}, 95 % {limits}."
     parts = [f"<h3>Assessment by {escape(found.reference.name)}</h3><p>{text}</p>", _accuracies(found)]
     names = [item.name for item in found.classes]
     parts.append(matrix_table(names, found.counts, "Map \\ reference"))
@@ -72,21 +72,29 @@ def reliability_figure(curve: Reliability) -> str:
 
 
 def _accuracies(found: ClassAssessment) -> str:
-    adjusted, areas, form = found.adjusted, found.mapped_ha, hectare_format(found)
+    adjusted, intervals = found.adjusted, found.intervals
+    areas, form = found.mapped_ha, hectare_format(found)
     rows = []
     for index, item in enumerate(found.classes):
         users, producers = found.score.users[index], found.score.producers[index]
         cells = [f"{users:.3f}", f"{producers:.3f}", f"{found.score.f1[index]:.3f}", "", ""]
-        if adjusted is not None:
-            cells[0] = f"{adjusted.users[index]:.3f} ± {Z_95 * adjusted.users_se[index]:.3f}"
-            cells[1] = f"{adjusted.producers[index]:.3f} ± {Z_95 * adjusted.producers_se[index]:.3f}"
+        if adjusted is not None and intervals is not None:
+            cells[0] += f" ({_limits(intervals.users, index, '.3f')})"
+            cells[1] = f"{adjusted.producers[index]:.3f} ({_limits(intervals.producers, index, '.3f')})"
         if areas is not None:
             cells[3] = f"{areas[index]:{form}}"
-            if adjusted is not None:
-                total, half = areas.sum(), Z_95 * adjusted.share_se[index]
-                cells[4] = f"{adjusted.share[index] * total:{form}} ± {half * total:{form}}"
+            if adjusted is not None and intervals is not None:
+                total = areas.sum()
+                limits = _limits(intervals.share, index, form, total)
+                cells[4] = f"{adjusted.share[index] * total:{form}} ({limits})"
         rows.append([f"{page.colour_box(item.color)}{escape(item.name)}", *(_known(cell) for cell in cells)])
-    return page.table(("Class", "User's", "Producer's", "F1", "Mapped ha", "Estimated ha"), rows)
+    return page.table(
+        ("Class", "User's (95 %)", "Producer's (95 %)", "F1", "Mapped ha", "Estimated ha (95 %)"), rows
+    )
+
+
+def _limits(interval: Interval, index: int | tuple[()], form: str, scale: float = 1.0) -> str:
+    return f"{interval.low[index] * scale:{form}} to {interval.high[index] * scale:{form}}"
 
 
 def _known(text: str) -> str:
