@@ -1,7 +1,7 @@
 """95 % intervals for the stratified estimators of map accuracy and area that also hold for rare classes.
 
-The normal interval of Olofsson et al. (2014) takes a confusion that no sample shows for impossible, so that it
-is too narrow where few are expected. Here every share of a stratum has the equal-tailed Jeffreys interval of a
+The normal interval of Olofsson et al. (2014) takes a confusion that no sample shows for impossible, and is
+too narrow where few are expected. Here every share of a stratum has the equal-tailed Jeffreys interval of a
 binomial (Brown, Cai and DasGupta 2001), and intervals of sums and ratios are recovered from these (MOVER):
 
     sum    θ = Σ w p:   θ - √(Σ w² (p - l)²),  θ + √(Σ w² (u - p)²)      Zou, Huang and Zhang (2009)

@@ -277,6 +277,8 @@ _OUTPUT_OPTIONS = (
     click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal."),
     click.option("-q", "--quiet", is_flag=True, help="Only errors."),
     click.option("--json", "as_json", is_flag=True, help="One JSON line per scene on stdout."),
+    click.option("--report", is_flag=True, help='Then show the folder on a page, as "p3vae report" does.'),
+    click.option("--qgis", is_flag=True, help='Then write its QGIS project, as "p3vae qgis" does.'),
 )
 
 
@@ -299,6 +301,8 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         progress: bool | None,
         quiet: bool,
         as_json: bool,
+        report: bool,
+        qgis: bool,
         **kwargs: Any,
     ) -> Any:
         from p3vae.cli.products.make import RunOptions
@@ -319,7 +323,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
             pixel_size=pixel_size,
             creation_options=parse_creation_options(co),
         )
-        batch = batch_values(kwargs)
+        batch = batch_values(kwargs) | {"report": report, "qgis": qgis}
         outputs = OutputOptions(
             output, mask, run, show_progress=progress, quiet=quiet, as_json=as_json, **batch
         )

@@ -44,6 +44,7 @@ LAYERS = {
         "nn": (),
         "metrics": (),
         "accuracy": (),
+        "accuracy_intervals": (),
         "checkpoint": ("nn",),
         "landcover": ("nn", "metrics", "checkpoint"),
         "methane": ("nn", "metrics", "checkpoint"),

@@ -61,6 +61,11 @@ class ClassifyJob(Job):
         loaded = load_land_cover(self.model, self.device)
         return lambda scene: classify_plan(scene, loaded, self.options, model_name(self.model))
 
+    @property
+    def land_cover_model(self) -> Path | None:
+        """See `Job`."""
+        return self.model
+
     def for_worker(self, number: int) -> ClassifyJob:
         """See `Job`."""
         return replace(self, device=worker_device(self.device, number))
@@ -97,6 +102,11 @@ class IrradianceJob(Job):
         loaded = load_land_cover(self.model, self.device)
         name = model_name(self.model)
         return lambda scene: irradiance_plan(scene, loaded, self.irradiance, name, relight=self.relight)
+
+    @property
+    def land_cover_model(self) -> Path | None:
+        """See `Job`."""
+        return self.model
 
     def for_worker(self, number: int) -> IrradianceJob:
         """See `Job`."""

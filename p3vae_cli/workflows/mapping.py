@@ -74,6 +74,11 @@ class Job:
         """Load the model, if there is one; the result makes a plan for each scene."""
         raise NotImplementedError
 
+    @property
+    def land_cover_model(self) -> Path | None:
+        """The model that a report should show, if the user named one."""
+        return None
+
     def for_worker(self, number: int) -> Job:
         """The same job for one of several processes, counted from 0."""
         return self
@@ -106,6 +111,10 @@ class OutputOptions:
     """Whether names in lists end with a zero byte."""
     log_file: Path | None = None
     dry_run: bool = False
+    report: bool = False
+    """Whether a page about the folder is written at the end."""
+    qgis: bool = False
+    """Whether a QGIS project of the folder is written at the end."""
 
     def target_of(self, scene: Path) -> tuple[Path, str]:
         """Where the products of a scene go (or the raster itself), and the first part of their names."""
@@ -242,12 +251,15 @@ def scene_task(
 
 def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: OutputOptions, job: Job) -> None:
     """Map each scene that is not done yet and report what became of it."""
+    from p3vae.cli.workflows.after_run import common_folder, require_replaceable, write_pages
     from p3vae.cli.workflows.executors import outcomes_of
     from p3vae.cli.workflows.reporting import Reporter
 
     every = expand_scenes(scenes, null=outputs.null)
     require_products_of_their_own(every, outputs)
     paths = outputs.shard.of(every) if outputs.shard else every
+    folder = common_folder(every, outputs)
+    require_replaceable(folder, outputs)
     task = scene_task(job, every, scene_options, outputs)
     with (
         Reporter(job.command, paths, outputs) as reporter,
@@ -257,6 +269,8 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
             reporter.add(outcome)
             if outcome.fatal or (outcome.error and outputs.on_error == "stop"):
                 break
+    if reporter.any_products and not outputs.dry_run:
+        write_pages(folder, outputs, job.land_cover_model)
     reporter.raise_failures()
 
 

@@ -87,6 +87,11 @@ class Reporter:
         if error is None and len(self._scenes) > 1 and not self._outputs.quiet:
             self._print_closing_table(stderr() if self._outputs.as_json else stdout())
 
+    @property
+    def any_products(self) -> bool:
+        """Whether any scene was mapped, now or before."""
+        return any(outcome.status in ("done", "skipped") for outcome in self._outcomes.values())
+
     def raise_failures(self) -> None:
         """The error of a call of which scenes failed: a single scene's own, or how many there are."""
         errors = [outcome for outcome in self._outcomes.values() if outcome.error is not None]

@@ -7,12 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from p3vae.cli.products.pictures import Image, png
 from p3vae.cli.products.styles import Stop
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+_HEAD = 1000
+"""Characters in which `_GENERATOR` stands."""
+_GENERATOR = '<meta name="generator" content="p3vae">'
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +39,19 @@ def page(title: str, body: Sequence[str]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'{_GENERATOR}<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{style}</style></head>'
         f"<body><main>{''.join(body)}</main><script>{script}</script></body></html>\n"
     )
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is one of these documents."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return _GENERATOR in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def viewer(name: str, base: Image | None, layers: Sequence[Layer]) -> str:

@@ -90,8 +90,8 @@ def test_the_published_example_to_its_printed_digits(published) -> None:
     assert users == [(0.88, 0.07), (0.73, 0.10), (0.93, 0.04), (0.96, 0.02)]
     producers = [c["adjusted_producers_accuracy"] for c in classes]
     assert [round(value, 2) for value in producers] == [0.75, 0.85, 0.93, 0.96]
-    # The paper prints .21, .23, .03, .01. Its equation 7 gives .25 and .02 for the second and fourth, as in other
-    # implementations: these are the half-widths of the R package mapaccuracy, which takes 1.95996.
+    # The paper prints .21, .23, .03, .01. Its equation 7 gives .25 and .02 for the second and fourth, as do
+    # others: these are the half-widths of the R package mapaccuracy, which takes 1.95996.
     widths = [c["adjusted_producers_accuracy_ci95"] for c in classes]
     shown = run("assess", published / "map.tif", "--reference", published / "points.gpkg").stdout
     assert "21,158 ± 6,158" in shown and max(map(len, shown.splitlines())) <= 80

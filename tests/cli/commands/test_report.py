@@ -130,3 +130,35 @@ def test_several_scenes_on_one_page(mapped_town, tmp_path) -> None:
 def test_a_folder_without_products_is_refused(tmp_path) -> None:
     assert "holds no products of p3vae" in refusal(1, "report", tmp_path)
     assert "no such folder" in refusal(1, "report", tmp_path / "none")
+
+
+def test_mapping_commands_add_the_page_and_the_project(mapped_town, tmp_path) -> None:
+    out = tmp_path / "out"
+    call = ("classify", mapped_town / "town.tif", "-m", mapped_town / "town.p3vae", "-o", out)
+    done = run(*call, "--report", "--qgis")
+    assert done.exit_code == 0 and done.stdout.splitlines()[-2:] == [
+        str(out / "report.html"),
+        str(out / "p3vae.qgz"),
+    ]
+    first = (out / "report.html").read_text(encoding="utf-8")
+    assert "Land cover" in first and "Model card" in first
+    assert run("brightness", mapped_town / "town.tif", "-o", out).exit_code == 0
+    again = run(*call, "--report", "--json")
+    assert again.exit_code == 0 and json.loads(again.stdout)["status"] == "skipped"
+    assert "Brightness" in (out / "report.html").read_text(encoding="utf-8"), "of the whole folder"
+    assert run("verify", out).exit_code == 0
+
+
+def test_pages_of_others_stay_and_failures_leave_none(mapped_town, tmp_path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.html").write_text("<p>mine</p>")
+    said = refusal(1, "brightness", mapped_town / "town.tif", "-o", out, "--report")
+    assert "is no page of p3vae" in said and not list(out.glob("*.tif"))
+    (tmp_path / "bad.tif").write_text("no scene")
+    refusal(1, "brightness", tmp_path / "bad.tif", "-o", tmp_path / "none", "--report", "--qgis")
+    assert not (tmp_path / "none").exists()
+    assert run("brightness", mapped_town / "town.tif", "-o", out, "--qgis", "--dry-run").exit_code == 0
+    assert not (out / "p3vae.qgz").exists()
+    assert run("brightness", mapped_town / "town.tif", "-o", tmp_path / "one.tif", "--report").exit_code == 0
+    assert "mean reflectance" in (tmp_path / "report.html").read_text(encoding="utf-8")
