@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from p3vae.cli.base.batch import SomeScenesFailedError
 from p3vae.cli.base.console import note, stdout
-from p3vae.cli.base.errors import P3vaeError
+from p3vae.cli.base.errors import P3vaeError, SceneError
 from p3vae.cli.base.tables import csv_line
 from p3vae.cli.products.manifest import finite
 from p3vae.cli.products.rasters import gdal_environment
@@ -17,6 +17,7 @@ from p3vae.cli.scenes import SceneOptions, open_scene
 from p3vae.cli.workflows.info import render, summarise
 from p3vae.cli.workflows.model_files import shipped_models, verdicts
 from p3vae.cli.workflows.outcomes import Outcome, failed
+from p3vae.cli.workflows.unscaled import describe, render_unscaled
 
 Form = Literal["report", "json", "csv"]
 
@@ -41,11 +42,21 @@ def show_scenes(paths: Sequence[Path], options: SceneOptions, models: Sequence[P
 def _described(paths: Sequence[Path], options: SceneOptions, models: list[Path]) -> Iterator[Outcome]:
     for path in paths:
         try:
-            with gdal_environment(), open_scene(path, options) as scene:
-                judged = [verdict.record() for verdict in verdicts(scene, models)]
-                yield Outcome(path, "done", summarise(scene) | {"models": judged})
+            yield Outcome(path, "done", _record(path, options, models))
         except BaseException as error:
             yield failed(path, error)
+
+
+def _record(path: Path, options: SceneOptions, models: list[Path]) -> dict[str, Any]:
+    """A scene as it is, or what is stored in a raster that lacks something."""
+    with gdal_environment():
+        try:
+            scene = open_scene(path, options)
+        except SceneError as problem:
+            return describe(path, problem, options.drivers)
+        with scene:
+            judged = [verdict.record() for verdict in verdicts(scene, models)]
+            return summarise(scene) | {"models": judged}
 
 
 def _printed(outcomes: Iterator[Outcome], form: Form, count: int) -> Iterator[Outcome]:
@@ -69,7 +80,8 @@ def _print(line: str) -> None:
 
 def _show_report(outcome: Outcome) -> None:
     if outcome.error is None:
-        stdout().print(render(dict(outcome.record)))
+        record = dict(outcome.record)
+        stdout().print(render_unscaled(record) if "problem" in record else render(record))
 
 
 def _show_json(outcome: Outcome, *, single: bool) -> None:
@@ -82,12 +94,13 @@ def _show_json(outcome: Outcome, *, single: bool) -> None:
 def _row(outcome: Outcome) -> list[Any]:
     """Cells of the inventory, in the order of `_COLUMNS`."""
     record = dict(outcome.record)
-    bands = record.get("bands", [])
+    unscaled = record.pop("problem", None)
+    bands = [] if unscaled else record.get("bands", [])
     centres = [band["wavelength_nm"] for band in bands]
     cells = record | {
         "path": str(outcome.scene),
-        "status": "failed" if outcome.error else "read",
-        "error": outcome.error,
+        "status": "failed" if outcome.error else "incomplete" if unscaled else "read",
+        "error": outcome.error or unscaled,
         "bands": len(bands) or None,
         "good_bands": sum(band["good"] for band in bands) if bands else None,
         "first_nm": min(centres, default=None),
