@@ -31,9 +31,7 @@ $(STAMP): $(USER_STAMP)
 	touch $@
 
 demo: $(USER_STAMP)
-	$(BIN)/p3vae classify sample_data/town.tif --model town --output demo --overwrite
-	$(BIN)/p3vae report demo --overwrite
-	$(BIN)/p3vae qgis demo
+	$(BIN)/p3vae classify sample_data/town.tif --model town --output demo --overwrite --report --qgis
 	@echo
 	@echo "Maps in demo/. Look at them: open demo/report.html in a browser, demo/p3vae.qgz in QGIS."
 	@echo "Put p3vae on the PATH of this shell: source $(BIN)/activate"

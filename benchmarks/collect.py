@@ -23,15 +23,14 @@ SECTIONS = (
     (
         "Land cover",
         (
-            ("landcover_simulated", "Simulated scenes in any light, by the protocol of the publication."),
-            ("landcover_simulated_variants", "The same scenes with what the physics leaves out."),
-            ("other_sun", "Trained under one sun, applied under another, with mixed pixels."),
-            (
-                "landcover_toulouse",
-                "Real spectra of Toulouse, five splits of the publication, as they are and relit.",
-            ),
-            ("landcover_toulouse_unseen", "Ten other splits, run once."),
-            ("potsdam", "A real EnMAP scene; test ground apart from the training polygons."),
+            ("landcover", "Real scenes with few labels, on ground apart from them."),
+            ("landcover_more", "Toulouse, tree crowns and simulated scenes, as they are and relit."),
+            ("landcover_baselines", "What LDA, logistic regression, SVM and random forest reach."),
+            ("towns", "Trained under one sun, applied under another, with mixed pixels."),
+            ("earth", "The shipped model on scenes that it never saw."),
+            ("earth_library", "Its cover fractions, on mixed library spectra."),
+            ("unknown", "How much of a class that was not learned is flagged as unknown."),
+            ("ablation", "What each mechanism is worth."),
         ),
     ),
     (
@@ -40,20 +39,23 @@ SECTIONS = (
             ("methane_protocol", "Pixels of known enhancement, strong and weak plumes."),
             ("methane_protocol_absorption", "The same with an absorption table that is wrong."),
             ("methane_plumes", "Whole scenes with plumes of known mass, and without any."),
+            ("methane_scenes", "PRISMA-like scenes by an independent simulator of the gas."),
             ("methane_columns", "Sensors whose wavelengths differ between detector columns."),
-            ("methane_weak_plumes", "How weak a plume may be."),
             ("methane_seeds", "How much the starting point matters."),
+            ("methane_ablation", "What each mechanism is worth."),
         ),
     ),
     (
         "Speed and memory",
         (
             ("classify_speed", "Mapping a million pixels with 230 bands."),
-            ("landcover_speed", "The posterior against sampling."),
+            ("solver_speed", "The posterior alone."),
             ("methane_speed", "A PRISMA scene, learning included."),
             ("pipeline_io", "Reading and writing alone."),
+            ("archive_throughput", "Several scenes in a call."),
         ),
     ),
+    ("Damaged files", (("fuzz", "What the program does with them."),)),
     (
         "Assessment of maps",
         (("assess_coverage", "How often the 95 % intervals of `p3vae assess` hold the truth."),),
@@ -75,7 +77,9 @@ SECTIONS = (
 
 def main() -> None:
     parts = [INTRODUCTION]
-    for heading, tables in SECTIONS:
+    named = {name for _, tables in SECTIONS for name, _ in tables}
+    others = sorted(path.stem for path in RESULTS.glob("*.md") if path.stem not in named)
+    for heading, tables in (*SECTIONS, ("More", tuple((name, name.replace("_", " ")) for name in others))):
         found = [(RESULTS / f"{name}.md", line) for name, line in tables]
         parts.append(f"## {heading}\n")
         parts += [f"### {line}\n\n{_content(path)}" for path, line in found if path.is_file()]

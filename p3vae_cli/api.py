@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ def train(
     output: str | Path,
     *,
     class_field: str | None = None,
+    class_names: Sequence[str] = (),
     overwrite: bool = False,
     scene_options: SceneOptions | None = None,
     **settings: Any,
@@ -92,6 +94,7 @@ def train(
         output=Path(output),
         settings=TrainingSettings(**settings),
         class_field=class_field,
+        class_names=tuple(class_names),
         overwrite=overwrite,
         show_progress=False,
     )
