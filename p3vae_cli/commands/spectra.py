@@ -1,4 +1,4 @@
-"""`p3vae spectra`: the latent spectra of a model, for other programs."""
+"""`p3vae spectra`: the spectra of a model, for other programs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
 def spectra(model: Path | None, outputs: tuple[Path, ...], overwrite: bool) -> None:
-    """Write the latent reflectance spectra of MODEL, class by class.
+    """Write the reflectance spectra that MODEL holds for each class (its endmembers).
 
-    They are what the model takes each class to look like on flat, sunlit ground. Default: the shipped model.
+    The first of a class is its typical spectrum; the others, one standard deviation off, show how it varies.
+    Brightness is that of the training pixels, shaded ones included. Default: the shipped model.
     """
     from p3vae.cli.workflows.spectra import export_spectra
 

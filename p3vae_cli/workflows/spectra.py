@@ -13,7 +13,7 @@ from p3vae.cli.products.spectral_library import SpectralLibraryFile, save_csv, s
 from p3vae.cli.workflows.model_files import load_land_cover, model_name
 from p3vae.cli.workflows.report.charts import Axis, Line, with_gaps
 from p3vae.cli.workflows.report.figure import FIGURE_SUFFIXES, Chart, save_charts
-from p3vae.cli.workflows.report.spectra import WIDEST_GAP_NM
+from p3vae.cli.workflows.report.spectra import WIDEST_GAP_NM, distinct
 
 SUFFIXES = (".sli", ".csv", *FIGURE_SUFFIXES)
 
@@ -31,7 +31,7 @@ def export_spectra(model: Path | None, outputs: tuple[Path, ...], *, overwrite: 
             path=model_name(model),
             remedy="use a p3vae model",
         )
-    names = loaded.legend.names
+    names, found = loaded.legend.names, [distinct(own) for own in found]
     library = SpectralLibraryFile(
         tuple(f"{name} {k}" for name, own in zip(names, found, strict=True) for k in range(1, len(own) + 1)),
         np.concatenate(found),

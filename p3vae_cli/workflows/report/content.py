@@ -148,7 +148,7 @@ def _class_legend(mapped: MapFile) -> str:
 def _spectra_caption(model: LandCoverModel | None) -> str:
     text = "Line: median of the pixels of a class. Shaded: from the 10th to the 90th percentile."
     if model is not None and model.latent_spectra() is not None:
-        text += " Dashed: latent spectra of the model, on flat, sunlit ground."
+        text += " Dashed: what the model holds for the class, in the mean light of its training pixels."
     return f'<p class="soft">{text}</p>'
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DRAWN_PIXELS = 20_000
 WIDEST_GAP_NM = 60.0
 """Wider gaps between bands are left open in a chart [nm]."""
+_VISIBLE = 0.01
 _SPREAD = (10.0, 50.0, 90.0)
 
 
@@ -55,9 +56,17 @@ def _latent(model: LandCoverModel | None) -> dict[str, list[tuple[Values, Values
         return {}
     x = model.bands.wavelength_nm
     return {
-        name: [(x, np.asarray(line)) for line in lines]
+        name: [(x, line) for line in distinct(lines)]
         for name, lines in zip(model.legend.names, spectra, strict=True)
     }
+
+
+def distinct(spectra: Any) -> Values:
+    """The first of a class's spectra (spectra, bands), and those that differ from it by more than 1 %."""
+    lines: Values = np.asarray(spectra, np.float64)
+    size = np.sqrt((lines[0] ** 2).mean())
+    apart = np.sqrt(((lines - lines[0]) ** 2).mean(axis=1)) > _VISIBLE * size
+    return lines[[True, *apart[1:].tolist()]]
 
 
 def _on(places: Values, latent: tuple[Values, Values]) -> Line:
