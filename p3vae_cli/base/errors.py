@@ -50,6 +50,10 @@ class SceneError(P3vaeError, OSError):
     """A scene that is missing, damaged, or lacks what is needed to use it."""
 
 
+class UnclearSceneError(SceneError):
+    """A scene that can be read, but does not say what its numbers mean."""
+
+
 class BandMismatchError(P3vaeError):
     """A scene whose bands cannot feed a model."""
 

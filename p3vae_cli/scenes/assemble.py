@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pyproj import Transformer
 from pyproj.exceptions import ProjError
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.base.errors import SceneError, UnclearSceneError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import (
     Acquisition,
@@ -57,7 +57,7 @@ def _assemble(product: Product, options: SceneOptions) -> Scene:
     product = _with_wavelengths_file(replace(product, grid=_without_useless_points(product.grid)), options)
     wavelength = product.wavelength_nm
     if wavelength is None:
-        raise SceneError(
+        raise UnclearSceneError(
             "has no wavelengths",
             path=product.path,
             remedy="give them with --wavelengths-file CSV (wavelength_nm)",
@@ -198,7 +198,7 @@ def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32])
     if typical <= _TYPICAL_REFLECTANCE_LIMIT:
         return
     scale = "0.01" if typical < 100 else "1e-4"
-    raise SceneError(
+    raise UnclearSceneError(
         f"typical value {typical:.4g} is no reflectance, and no scale is given in the file",
         path=product.path,
         remedy=f"add --scale {scale} for scaled reflectance, or --quantity radiance",

@@ -91,7 +91,7 @@ def read_polygons(path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
         _require_vector(path)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
-            frame = geopandas.read_file(path)
+            frame = geopandas.read_file(path, **_layer_of(path))
         for text in sorted({str(warning.message) for warning in caught}):
             note(f"warning: {path}: {text}")
         return frame
@@ -102,6 +102,15 @@ def read_polygons(path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
     except Exception as error:  # of GDAL, GEOS, PROJ and the decoding of text, each with a family of its own
         reason = " ".join(str(error).split())[:200]
         raise refused(f"cannot be read: {reason}", path=path, remedy=f"give a {VECTORS}") from error
+
+
+def _layer_of(path: Path) -> dict[str, str]:
+    """The only layer with geometries, which may be beside tables without (QGIS keeps styles in one)."""
+    import geopandas
+
+    layers = geopandas.list_layers(path)
+    placed = layers["name"][layers["geometry_type"].notna()]
+    return {"layer": str(placed.iloc[0])} if len(placed) == 1 < len(layers) else {}
 
 
 def _require_vector(path: Path) -> None:

@@ -28,6 +28,8 @@ from p3vae.models.accuracy_intervals import AreaAdjustedIntervals, area_adjusted
 from p3vae.models.metrics import RegressionScore, Reliability, regression_score, reliability
 
 RELIABILITY_BINS = 10
+MOST_UNSAMPLED = 0.01
+"""Share of the map, of classes without a sample, up to which estimates are made for the rest."""
 _MAPPING_COLUMNS = ["reference", "map"]
 Index = npt.NDArray[np.intp]
 
@@ -77,6 +79,11 @@ class ClassAssessment:
     reliability: Reliability | None
     other: OtherMap | None
     notes: tuple[str, ...]
+
+    @property
+    def estimated_ha(self) -> float | None:
+        """Area that the adjusted estimates share out: of all map classes with a sample [ha]."""
+        return None if self.mapped_ha is None else float(self.mapped_ha[self.counts.any(axis=1)].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +135,15 @@ def _assess_classes(mapped: MapFile, request: AssessRequest) -> ClassAssessment:
     hectares = [mapped.area_ha(item.value) for item in classes]
     areas = None if None in hectares else np.array(hectares, np.float64)
     notes = [*labels.notes, *_notes(labels, truth, found)]
-    unsampled = [item.name for k, item in enumerate(classes) if pixels[k] and not counts[k].any()]
-    if unsampled:
-        notes.append(f"no area-adjusted estimates: no sample lies on {', '.join(unsampled)} of the map")
     weights = pixels.astype(np.float64) if areas is None else areas
+    unsampled = (weights > 0) & ~counts.any(axis=1)
+    share = float(weights[unsampled].sum() / weights.sum())
+    adjust = share <= MOST_UNSAMPLED
+    if unsampled.any():
+        names_of = ", ".join(item.name for item, without in zip(classes, unsampled, strict=True) if without)
+        what = f"leave out {100 * share:.2f} % of the map" if adjust else "cannot be made"
+        notes.append(f"area-adjusted estimates {what}: no sample lies on {names_of}")
+    weights = np.where(unsampled, 0.0, weights)
     other = None if request.compare is None else _compared(mapped, request.compare, samples, classes, found)
     return ClassAssessment(
         map=mapped.path,
@@ -141,8 +153,8 @@ def _assess_classes(mapped: MapFile, request: AssessRequest) -> ClassAssessment:
         score=score_error_matrix(counts),
         mapped_pixels=pixels,
         mapped_ha=areas,
-        adjusted=None if unsampled else area_adjusted(counts, weights),
-        intervals=None if unsampled else area_adjusted_intervals(counts, weights),
+        adjusted=area_adjusted(counts, weights) if adjust else None,
+        intervals=area_adjusted_intervals(counts, weights) if adjust else None,
         reliability=_reliability(mapped, request.confidence, samples, found),
         other=other,
         notes=tuple(notes),

@@ -120,7 +120,7 @@ def _class_line(found: ClassAssessment, index: int) -> dict[str, Any]:
         "f1": float(score.f1[index]),
     }
     if adjusted is not None and found.intervals is not None:
-        total = None if found.mapped_ha is None else float(found.mapped_ha.sum())
+        total = found.estimated_ha
         share, share_ci = float(adjusted.share[index]), Z_95 * float(adjusted.share_se[index])
         line |= {
             "users_accuracy_ci95": Z_95 * float(adjusted.users_se[index]),
@@ -160,28 +160,31 @@ def _accuracy_table(found: ClassAssessment) -> RenderableType:
     adjusted, intervals = found.adjusted, found.intervals
     table = Table(box=None, pad_edge=False)
     table.add_column("Class")
-    for heading in ("User's", "95 %", "Producer's", "95 %", "F1"):
+    limit = () if intervals is None else ("95 %",)
+    for heading in ("User's", *limit, "Producer's", *limit, "F1"):
         table.add_column(heading, justify="right", no_wrap=True)
     for index, item in enumerate(found.classes):
         producers = (found.score if adjusted is None else adjusted).producers[index]
-        limits = ["", ""]
+        users = [_share(found.score.users[index])]
+        right = [_share(producers)]
         if intervals is not None:
-            limits = [_range(each, index) for each in (intervals.users, intervals.producers)]
-        cells = (_share(found.score.users[index]), limits[0], _share(producers), limits[1])
-        table.add_row(_class_name(item), *cells, _share(found.score.f1[index]))
+            users.append(_range(intervals.users, index))
+            right.append(_range(intervals.producers, index))
+        table.add_row(_class_name(item), *users, *right, _share(found.score.f1[index]))
     return table
 
 
 def _area_table(found: ClassAssessment) -> RenderableType | None:
     """Hectares as mapped and as estimated; None without a place on Earth or without an estimate."""
     adjusted, areas, intervals = found.adjusted, found.mapped_ha, found.intervals
-    if areas is None or adjusted is None or intervals is None:
+    total = found.estimated_ha
+    if areas is None or total is None or adjusted is None or intervals is None:
         return None
     table = Table(box=None, pad_edge=False)
     table.add_column("Class")
     for heading in ("Mapped ha", "Estimated ha ± 1.96 SE", "95 %"):
         table.add_column(heading, justify="right", no_wrap=True)
-    form, total = hectare_format(found), areas.sum()
+    form = hectare_format(found)
     for index, item in enumerate(found.classes):
         share, error = adjusted.share[index] * total, Z_95 * adjusted.share_se[index] * total
         ends = (intervals.share.low[index] * total, intervals.share.high[index] * total)

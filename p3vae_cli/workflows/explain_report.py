@@ -20,7 +20,7 @@ from p3vae.cli.workflows.report.spectra import WIDEST_GAP_NM
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 60
-_HEADINGS = ("Class", "Probability", "Residual", "Direct light", "Sky light", "Variability [std]")
+_HEADINGS = ("Class", "Prob.", "Residual", "Direct", "Sky", "Variability [std]")
 
 
 def record(found: Explanation) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def show(found: Explanation, console: Console) -> None:
     for line in _headlines(found):
         console.print(line, highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
-    for heading in _HEADINGS:
+    for heading in _headings(found):
         table.add_column(heading, justify="left" if heading == "Class" else "right", no_wrap=True)
     for fit in found.fits:
         table.add_row(Text.assemble(("■ ", fit.colour), fit.name), *_cells(fit, found))
@@ -93,7 +93,7 @@ def save(found: Explanation, path: Path, *, overwrite: bool) -> None:
     title = f"Pixel {found.place.col},{found.place.row} of {found.scene.name}"
     text = [*_headlines(found)[1:], *_reasons(found)]
     rows = [[f"{page.colour_box(f.colour)}{escape(f.name)}", *_cells(f, found)] for f in found.fits]
-    content = "".join(f"<p>{escape(line)}</p>" for line in text) + page.table(_HEADINGS, rows)
+    content = "".join(f"<p>{escape(line)}</p>" for line in text) + page.table(_headings(found), rows)
     save_charts(charts, path, title, overwrite=overwrite, inputs=(found.scene,), content=content)
 
 
@@ -111,11 +111,16 @@ def _headlines(found: Explanation) -> list[str]:
     return lines
 
 
+def _headings(found: Explanation) -> tuple[str, ...]:
+    """Without those of fits where the model makes none."""
+    return _HEADINGS if any(fit.spectrum is not None for fit in found.fits) else _HEADINGS[:2]
+
+
 def _reasons(found: Explanation) -> list[str]:
     """Where the second class fits worse."""
     span, (first, second) = found.against, found.fits[:2]
     if span is None:
-        return ["This model has no decoder: it gives probabilities, but no fitted spectra."]
+        return ["This model gives probabilities, but no fitted spectra."]
     inside = (found.wavelength_nm >= span[0]) & (found.wavelength_nm <= span[1])
     seen, one, two = (float(np.mean(v[inside])) for v in (found.observed, _of(first), _of(second)))
     return [
@@ -131,7 +136,7 @@ def _cells(fit: ClassFit, found: Explanation) -> list[str]:
         lights = 0 if found.irradiance is None else 2
         cells[2 : 2 + lights] = [f"{code:.2f}" for code in codes[:lights]]
         cells[4] = " ".join(f"{code:+.1f}" for code in codes[lights : lights + 3])
-    return cells
+    return cells[: len(_headings(found)) - 1]
 
 
 def _fit_record(fit: ClassFit, found: Explanation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from p3vae.cli.base.batch import SomeScenesFailedError
 from p3vae.cli.base.console import note, stdout
-from p3vae.cli.base.errors import P3vaeError, SceneError
+from p3vae.cli.base.errors import P3vaeError, UnclearSceneError
 from p3vae.cli.base.tables import csv_line
 from p3vae.cli.products.manifest import finite
 from p3vae.cli.products.rasters import gdal_environment
@@ -52,7 +52,7 @@ def _record(path: Path, options: SceneOptions, models: list[Path]) -> dict[str, 
     with gdal_environment():
         try:
             scene = open_scene(path, options)
-        except SceneError as problem:
+        except UnclearSceneError as problem:
             return describe(path, problem, options.drivers)
         with scene:
             judged = [verdict.record() for verdict in verdicts(scene, models)]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from p3vae.cli.base.errors import UsageError
 from p3vae.cli.scenes.base import Scene
+from p3vae.cli.workflows.cover import model_for_scene
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.model_files import fit_bands, require_quantity
 from p3vae.physics.illumination import SpectralIrradiance
@@ -36,6 +37,7 @@ class SceneModel:
         require_quantity(scene, "reflectance", "a land-cover model")
         if model.halo:
             raise UsageError(f"the {model.settings.model} model {name} cannot judge single pixels")
+        model = model_for_scene(scene, model, name)
         return cls(model, fit_bands(scene, model.bands, name), scene_irradiance(scene, model.bands, options))
 
     def predict(self, values: Spectra) -> Prediction:

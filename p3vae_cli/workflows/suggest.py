@@ -57,8 +57,7 @@ def suggest(
     """
     if scene.grid.transform is None and not scene.grid.gcps:
         raise UsageError("is not georeferenced", path=scene.path, remedy="points need a place on Earth")
-    loaded = load_land_cover(model)
-    brought = SceneModel.of(scene, loaded, irradiance, model_name(model))
+    brought = SceneModel.of(scene, load_land_cover(model), irradiance, model_name(model))
     drawn = draw_pixels(scene, DRAWN_PIXELS, seed)
     found = brought.predict(drawn.spectra)
     assert found.probabilities is not None
@@ -75,8 +74,8 @@ def suggest(
                 row=int(drawn.row[k]),
                 col=int(drawn.col[k]),
                 reason="unknown" if unknown else "uncertain",
-                likeliest=loaded.legend.names[order[0]],
-                second=loaded.legend.names[order[1]],
+                likeliest=brought.model.legend.names[order[0]],
+                second=brought.model.legend.names[order[1]],
                 confidence=float(found.confidence[k]),
                 misfit=misfit,
             )

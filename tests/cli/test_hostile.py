@@ -71,7 +71,7 @@ def test_a_description_of_many_digits_is_no_wavelength(tmp_path):
         for band in raster.indexes:
             raster.set_band_description(band, "1" * 60_000)
     started = time.perf_counter()
-    assert "no wavelengths" in refusal(1, "info", path)
+    assert "no wavelengths" in run("info", path).stdout
     assert time.perf_counter() - started < 5
 
 

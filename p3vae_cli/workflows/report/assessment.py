@@ -84,7 +84,7 @@ def _accuracies(found: ClassAssessment) -> str:
         if areas is not None:
             cells[3] = f"{areas[index]:{form}}"
             if adjusted is not None and intervals is not None:
-                total = areas.sum()
+                total = found.estimated_ha or 0.0
                 limits = _limits(intervals.share, index, form, total)
                 cells[4] = f"{adjusted.share[index] * total:{form}} ({limits})"
         rows.append([f"{page.colour_box(item.color)}{escape(item.name)}", *(_known(cell) for cell in cells)])

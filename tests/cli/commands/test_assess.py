@@ -223,7 +223,21 @@ def test_one_point_per_class_has_no_interval(small) -> None:
     one = write_points(folder / "one.gpkg", rows[:1], cols[:1], names[:1])
     found = assessed(folder / "a_landcover.tif", "--reference", one)
     assert "area_adjusted" not in found["overall"]
-    assert any("no area-adjusted estimates" in note for note in found["notes"])
+    assert any("area-adjusted estimates cannot be made" in note for note in found["notes"])
+
+
+def test_a_tiny_class_without_a_sample_is_left_out(small) -> None:
+    folder, values, truth = small
+    values[12, 12] = 9  # one pixel of 2,000
+    names = {1: "tile", 2: "soil", 3: "grass", 9: "snow", 255: "unknown"}
+    write_raster(folder / "b_landcover.tif", values, names, nodata=0)
+    rows, cols = (part[::7] for part in np.nonzero(np.isin(values, (1, 2, 3))))
+    names_at = np.array(["", "tile", "soil", "grass"])[truth[rows, cols]]
+    points = write_points(folder / "p.gpkg", rows, cols, names_at)
+    found = assessed(folder / "b_landcover.tif", "--reference", points)
+    assert any("leave out 0.07 % of the map: no sample lies on snow" in note for note in found["notes"])
+    sampled = np.isin(values, (1, 2, 3)).sum() * 0.09
+    assert sum(line["adjusted_ha"] for line in found["classes"]) == pytest.approx(sampled)
 
 
 def test_a_sample_is_stratified_random_and_can_be_labelled(small) -> None:

@@ -120,3 +120,24 @@ def test_spectra_open_in_spy_and_as_a_table(mapped_town, tmp_path) -> None:
     table = np.genfromtxt(tmp_path / "lib.csv", delimiter=",", skip_header=1)
     assert np.allclose(table[:, 2:].T, library.spectra, atol=1e-5)
     assert "is none of" in refusal(2, "spectra", mapped_town / "town.p3vae", "-o", tmp_path / "lib.txt")
+
+
+def test_the_shipped_model_explains_and_suggests_on_other_bands(mapped_town, tmp_path) -> None:
+    """It is brought to the bands of a scene, as for classify."""
+    with rasterio.open(mapped_town / "town.tif") as source:
+        profile, values = source.profile, source.read()[4:]
+        tags, notes = source.tags(), source.descriptions[4:]
+        own = [source.tags(band) for band in range(5, source.count + 1)]
+    profile |= {"count": len(values)}
+    with rasterio.open(tmp_path / "part.tif", "w", **profile) as made:
+        made.write(values)
+        made.update_tags(**tags)
+        made.scales = [1e-4] * len(values)
+        for band, (note, tag) in enumerate(zip(notes, own, strict=True), 1):
+            made.set_band_description(band, note)
+            made.update_tags(band, **tag)
+    done = run("explain", tmp_path / "part.tif", "--pixel", "30,20", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["classes"][0]["probability"] > 0.3 and found["wavelength_nm"][0] > 500
+    assert run("suggest", tmp_path / "part.tif", "-o", tmp_path / "s.gpkg", "-n", 4).exit_code == 0

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import geopandas
 import numpy as np
 import pytest
@@ -13,6 +18,7 @@ from p3vae.cli.base.tiling import Window
 from p3vae.cli.samples import draw_samples, read_labels
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
+from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.masking import masked
 from p3vae.physics.spectral_response import adapt_bands
 from tests.cli.fake_scene import map_grid, memory_scene, random_cube, swath_grid
@@ -250,3 +256,14 @@ def test_complex_or_broken_numbers_are_no_classes(tmp_path):
     for values in (np.ones((40, 50), np.complex64), np.full((40, 50), 1.5, np.float32)):
         with pytest.raises(LabelError, match="whole numbers"):
             read_labels(write_raster(tmp_path / "l.tif", values), GRID)
+
+
+def test_styles_that_qgis_kept_in_the_geopackage_are_no_labels(tmp_path, capfd) -> None:
+    path = tmp_path / "points.gpkg"
+    shutil.copy("sample_data/town_labels.gpkg", path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE layer_styles (id INTEGER PRIMARY KEY, styleName TEXT)")
+        entry = "INSERT INTO gpkg_contents (table_name, data_type) VALUES ('layer_styles', 'attributes')"
+        database.execute(entry)
+    assert len(read_polygons(path, LabelError)) > 50
+    assert "warning" not in capfd.readouterr().err
