@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import geopandas
 import numpy as np
