@@ -93,6 +93,8 @@ class RunOptions:
     """Put the products of a swath on a UTM grid; scenes that are maps keep their own grid."""
     pixel_size: float | None = None
     """Of that UTM grid [m]; None for the swath's own."""
+    replaceable: frozenset[str] = frozenset()
+    """Names of products that may be replaced without `overwrite`."""
     stem: str | None = None
     """First part of the products' names; None for that of the scene."""
 
@@ -139,7 +141,14 @@ def make_products(
     stem = options.stem or scene.path.stem
     folder, names, manifest = product_names(stem, list(specs.values()), destination, more)
     inputs = (scene.path, *(file.path for file in scene.files), *options.inputs)
-    staging = Staging(folder, names, manifest, overwrite=options.overwrite, inputs=inputs)
+    staging = Staging(
+        folder,
+        names,
+        manifest,
+        overwrite=options.overwrite,
+        inputs=inputs,
+        replaceable=options.replaceable,
+    )
     require_ours(folder / manifest, overwrite=options.overwrite, inputs=inputs)
     area = bbox_window(scene.grid, options.bbox, options.bbox_crs) if options.bbox else whole(scene.grid)
     grid, origin = subgrid(scene.grid, area), (area.row, area.col)

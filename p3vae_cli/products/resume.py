@@ -11,6 +11,8 @@ from p3vae.cli.base.errors import ProductError, UsageError
 from p3vae.cli.products.manifest import finite, read_manifest, sha256
 from p3vae.cli.scenes.identity import FileIdentity
 
+_ADDITIONS = {"command", "probabilities", "unknown", "materials", "fractions", "relight"}
+"""Options that add products, or classes to a map, but change no map that two commands make."""
 _SHOWN = 40
 """Characters shown of a value."""
 
@@ -58,6 +60,25 @@ def done_run(
     )
 
 
+def same_products(
+    manifest: Path, request: Mapping[str, Any], version: str, files: Sequence[FileIdentity]
+) -> frozenset[str]:
+    """Names of what other commands made in just the same way, so that making it again changes nothing."""
+    asked = _deciding(finite(request))
+    names: set[str] = set()
+    for run in _runs(manifest):
+        own = run["request"]
+        if own.get("command") == request["command"] or _deciding(own) != asked:
+            continue
+        if not _differences(run, own, version, files):
+            names |= {str(product["file"]) for product in run["products"]}
+    return frozenset(names)
+
+
+def _deciding(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name not in _ADDITIONS and value is not None}
+
+
 def hashed_files(request: Mapping[str, Any]) -> dict[str, Any]:
     """The same request, JSON-like, with a hash for every file that it names."""
     return {key: _hashed(value) for key, value in request.items()}
@@ -78,17 +99,23 @@ def _hashed(value: Any) -> Any:
 
 def _run_of(manifest: Path, command: str) -> dict[str, Any] | None:
     """The latest run of a command that a manifest lists."""
+    return next((run for run in _runs(manifest) if run["request"].get("command") == command), None)
+
+
+def _runs(manifest: Path) -> list[dict[str, Any]]:
+    """The runs that a manifest lists with their requests, the latest first."""
     latest = read_manifest(manifest)
     if latest is None:
-        return None
+        return []
     earlier = latest.get("earlier_runs")
-    runs = [*(earlier if isinstance(earlier, list) else []), latest]
-    for run in reversed(runs):
-        if isinstance(run, dict) and isinstance(run.get("products"), list):
-            request = run.get("request")
-            if isinstance(request, dict) and request.get("command") == command:
-                return run
-    return None
+    runs = [latest, *reversed(earlier if isinstance(earlier, list) else [])]
+    return [
+        run
+        for run in runs
+        if isinstance(run, dict)
+        and isinstance(run.get("products"), list)
+        and isinstance(run.get("request"), dict)
+    ]
 
 
 def _differences(

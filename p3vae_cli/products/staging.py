@@ -37,13 +37,15 @@ class Staging:
         *,
         overwrite: bool = False,
         inputs: Iterable[Path] = (),
+        replaceable: Iterable[str] = (),
     ) -> None:
         """Check that `names` may be written into `folder`; nothing is created yet.
 
-        `mark` is moved last; it may exist if it is none of `names`.
+        `mark` is moved last; it may exist if it is none of `names`. Those in `replaceable` may exist, too.
         """
         self.folder, self._mark = folder, mark
         self._names, self._overwrite, self._inputs = tuple(names), overwrite, tuple(inputs)
+        self._replaceable = frozenset(replaceable)
         self._hidden = transactions.hidden_folder(folder, mark)
         self._made: list[Path] = []
         self._handle: int | None = None
@@ -88,8 +90,9 @@ class Staging:
     def _require_free(self) -> None:
         for name in self._names:
             path = self.folder / name
-            require_free(path, overwrite=self._overwrite, inputs=self._inputs)
-            if path.suffix == ".tif" and not self._overwrite:
+            overwrite = self._overwrite or name in self._replaceable
+            require_free(path, overwrite=overwrite, inputs=self._inputs)
+            if path.suffix == ".tif" and not overwrite:
                 for other in (*(name + end for end in transactions.SIDE_FILES), f"{path.stem}.qml"):
                     require_free(self.folder / other)
 

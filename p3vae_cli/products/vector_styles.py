@@ -10,6 +10,7 @@ from p3vae.cli.products.styles import Category, qml_text
 
 Shape = Literal["fill", "marker"]
 
+_TO_LABEL = Category(0, "to label", "#ff00aa")
 PLUME_COLOUR = "215,48,31,255"
 PLUME_LABEL = (
     "'Plume ' || \"plume\""
@@ -55,6 +56,18 @@ def plume_style() -> bytes:
     return qml_text(root)
 
 
+def to_label_style(field: str, items: Sequence[Category]) -> bytes:
+    """Points in the colours of their classes, pink before they have one; QGIS offers the names as a list."""
+    root = ET.fromstring(class_style(field, [*items, _TO_LABEL], "marker"))  # noqa: S314 - our own document
+    element = ET.SubElement(ET.SubElement(root, "fieldConfiguration"), "field", name=field)
+    config = ET.SubElement(ET.SubElement(element, "editWidget", type="ValueMap"), "config")
+    choices = ET.SubElement(ET.SubElement(config, "Option", type="Map"), "Option", type="List", name="map")
+    for item in items:
+        entry = ET.SubElement(choices, "Option", type="Map")
+        ET.SubElement(entry, "Option", type="QString", name=item.name, value=item.name)
+    return qml_text(root)
+
+
 def class_style(field: str, items: Sequence[Category], shape: Shape = "fill") -> bytes:
     """Features in the colours of their classes."""
     root = _root(labels=False)
@@ -65,7 +78,12 @@ def class_style(field: str, items: Sequence[Category], shape: Shape = "fill") ->
     symbols = ET.SubElement(renderer, "symbols")
     for number, item in enumerate(items):
         ET.SubElement(
-            categories, "category", value=item.name, label=item.name, symbol=str(number), render="true"
+            categories,
+            "category",
+            value="" if item is _TO_LABEL else item.name,
+            label=item.name,
+            symbol=str(number),
+            render="true",
         )
         red, green, blue = (int(item.color[k : k + 2], 16) for k in (1, 3, 5))
         colours = {"color": f"{red},{green},{blue},150", "outline_color": f"{red},{green},{blue},255"}

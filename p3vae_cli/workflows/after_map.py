@@ -13,6 +13,7 @@ from p3vae.cli.products.derived import write_derived
 from p3vae.cli.products.maps import MapFile, read_class_map
 from p3vae.cli.products.polygons import class_polygons
 from p3vae.cli.products.rasters import class_map
+from p3vae.cli.products.vector_styles import class_style
 from p3vae.cli.products.vectors import save_geopackage
 
 
@@ -49,6 +50,8 @@ def majority(mapped: MapFile, radius: int) -> npt.NDArray[np.uint8]:
 
 def polygons(path: Path, output: Path, *, overwrite: bool) -> int:
     """Write the map as polygons with class and area; how many."""
-    frame = class_polygons(read_class_map(path))
-    save_geopackage(output, frame, "landcover", overwrite=overwrite, inputs=(path,))
+    mapped = read_class_map(path)
+    assert mapped.categories is not None
+    frame, style = class_polygons(mapped), class_style("class", mapped.categories.items)
+    save_geopackage(output, frame, "landcover", overwrite=overwrite, inputs=(path,), style=style)
     return len(frame)

@@ -19,7 +19,7 @@ from p3vae.cli.products.grids import bbox_window, whole
 from p3vae.cli.products.make import AfterMaps, RunOptions, RunSummary, make_products
 from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
-from p3vae.cli.products.resume import done_run, hashed_files
+from p3vae.cli.products.resume import done_run, hashed_files, same_products
 from p3vae.cli.products.staging import require_free, writing
 from p3vae.cli.products.transactions import finish_dead_run
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
@@ -196,7 +196,7 @@ class SceneTask:
                 planned.specs,
                 folder,
                 halo=planned.halo,
-                options=replace(self.outputs.run, stem=stem),
+                options=replace(self.outputs.run, stem=stem, replaceable=self._replaceable(path)),
                 progress=RichProgress(label, show=self.outputs.shows_progress),
                 provenance=Provenance(
                     model_sha256=planned.model_sha256,
@@ -209,6 +209,13 @@ class SceneTask:
             )
         found = summary.findings
         return replace(summary, findings=replace(found, record={**planned.results(), **found.record}))
+
+    def _replaceable(self, path: Path) -> frozenset[str]:
+        """Products of other commands that this one would make the same: both map the light."""
+        version = importlib.metadata.version("p3vae")
+        with reading(path):
+            files = identify(scene_files(path))
+        return same_products(self.outputs.manifest_of(path), self.request, version, files)
 
     def _estimate(self, path: Path) -> Outcome:
         run = self.outputs.run

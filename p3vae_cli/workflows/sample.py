@@ -12,6 +12,7 @@ import shapely
 from p3vae.cli.base.errors import UsageError
 from p3vae.cli.products.areas import to_map
 from p3vae.cli.products.maps import MapFile, read_class_map
+from p3vae.cli.products.vector_styles import to_label_style
 from p3vae.cli.products.vectors import save_geopackage
 
 LEAST_PER_CLASS = 50
@@ -37,7 +38,8 @@ def sample(
         points.append(rng.choice(places, number, replace=False))
         names += [item.name] * number
     frame = _frame(mapped, np.concatenate(points), names, rng.permutation(len(names)))
-    save_geopackage(output, frame, "samples", overwrite=overwrite, inputs=(path,))
+    style = to_label_style("class", classes)
+    save_geopackage(output, frame, "samples", overwrite=overwrite, inputs=(path,), style=style)
     return dict(zip((item.name for item in classes), drawn.tolist(), strict=True))
 
 

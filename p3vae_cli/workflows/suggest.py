@@ -14,6 +14,8 @@ from sklearn.cluster import KMeans
 
 from p3vae.cli.base.errors import UsageError
 from p3vae.cli.products.areas import to_map
+from p3vae.cli.products.styles import Category
+from p3vae.cli.products.vector_styles import to_label_style
 from p3vae.cli.products.vectors import save_geopackage
 from p3vae.cli.samples import draw_pixels
 from p3vae.cli.scenes.base import Scene
@@ -80,8 +82,18 @@ def suggest(
                 misfit=misfit,
             )
         )
+    legend = brought.model.legend
+    classes = [
+        Category(number, name, "#{:02x}{:02x}{:02x}".format(*colour))
+        for number, name, colour in zip(legend.ids, legend.names, legend.colours, strict=True)
+    ]
     save_geopackage(
-        output, _frame(scene, suggestions), "suggestions", overwrite=overwrite, inputs=(scene.path,)
+        output,
+        _frame(scene, suggestions),
+        "suggestions",
+        overwrite=overwrite,
+        inputs=(scene.path,),
+        style=to_label_style("class", classes),
     )
     return suggestions
 

@@ -58,8 +58,23 @@ def described(layer):
         found["renderer"] = layer.renderer().type()
         found["features"] = layer.featureCount()
         found["labels"] = layer.labelsEnabled()
+        found["categories"] = categories_of(layer)
+        found["choices"] = [name for entry in choices_of(layer) for name in entry]
         found["aliases"] = [layer.attributeAlias(k) for k in range(layer.fields().count())]
     return found
+
+
+def categories_of(layer):
+    renderer = layer.renderer()
+    if renderer.type() != "categorizedSymbol":
+        return []
+    return [each.label() for each in renderer.categories()]
+
+
+def choices_of(layer):
+    """What QGIS offers where the class of a feature is typed."""
+    setup = layer.editorWidgetSetup(layer.fields().indexOf("class"))
+    return setup.config().get("map", []) if setup.type() == "ValueMap" else []
 
 
 def main() -> None:

@@ -99,6 +99,19 @@ def test_plumes_have_outline_label_and_names(tmp_path) -> None:
     assert "may only be partially supported" not in said
 
 
+def test_points_to_label_offer_the_classes(town, tmp_path) -> None:
+    shutil.copytree(town, tmp_path / "labelling")
+    made = tmp_path / "labelling" / "maps"
+    mapped = made / "town_landcover.tif"
+    assert run("sample", mapped, "-o", made / "points.gpkg", "-n", 40).exit_code == 0
+    assert run("polygons", mapped, "-o", made / "patches.gpkg").exit_code == 0
+    found, said = seen_by_qgis(made / "p3vae.qgz", tmp_path)
+    points, patches = found["alone"]["points.gpkg"], found["alone"]["patches.gpkg"]
+    assert points["features"] == 40 and points["categories"][-1] == "to label"
+    assert points["choices"] == points["categories"][:-1] and "vegetation" in points["choices"]
+    assert "vegetation" in patches["categories"] and "may only be partially supported" not in said
+
+
 def test_a_project_saved_from_qgis_is_not_replaced(town, tmp_path) -> None:
     folder = tmp_path / "maps"
     shutil.copytree(town / "maps", folder)
