@@ -17,7 +17,7 @@ print(next(line for line in open("constraints.txt") if line.startswith("torch=="
 endef
 export BOUNDS
 
-.PHONY: demo ablate measured test test-qgis qgis-plugin lowest lint types format gdal faults fuzz clean
+.PHONY: demo ablate measured test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
 
 # What a user needs; contributors need more.
 $(USER_STAMP): pyproject.toml setup.py constraints.txt
@@ -56,7 +56,14 @@ gdal:
 	  && apt-get update -qq && apt-get install -qq -y --no-install-recommends gdal-bin >/dev/null; } \
 	  || echo "gdalinfo is not installed: tests that need it are skipped"
 
-test: lint types gdal
+# A browser, for tests that look at the report as people do. Without it those tests are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+	  || echo "chromium is not installed: tests that need it are skipped"
+
+test: lint types gdal browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 # Debian's QGIS (about 1.2 GB): projects, styles and the Processing provider, without a window.

@@ -180,8 +180,9 @@ class RasterSink:
         """Make the final raster with overviews, and its side files; they wait in the staging folder."""
         with writing(self.final):
             pixels = self.grid.width * self.grid.height
+            quantity = not isinstance(self.spec.style, Categories)  # the mean of class numbers says nothing
             for band, statistics in enumerate(self.statistics, start=1):
-                self._dataset.update_tags(band, **statistics.tags(pixels))
+                self._dataset.update_tags(band, **(statistics.tags(pixels) if quantity else {}))
             self.close()
             rasterio.shutil.copy(
                 self.working, self._staging.path(self.name), driver="COG", **self._copy_options()

@@ -15,7 +15,7 @@ from tests.cli.calls import refusal, run
 
 SAMPLES = Path("sample_data")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PROBE = """<script>
+PROBE = r"""<script>
 const viewer = document.querySelector(".viewer"), found = {};
 const shown = () => [...viewer.querySelectorAll("img.over")].filter(i => !i.hidden).map(i => i.dataset.layer);
 found.first = shown();
@@ -29,6 +29,16 @@ found.opacity = viewer.querySelector("img.over:not([hidden])").style.opacity;
 found.broken = [...document.images].filter(i => !i.naturalWidth).length;
 found.overflow = document.documentElement.scrollWidth - window.innerWidth;
 found.width = window.innerWidth;
+const shade = text => { // relative luminance of a colour, as WCAG 2.1 defines it
+  const part = text.match(/[\d.]+/g).slice(0, 3).map(v => v / 255);
+  const linear = part.map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+};
+const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+const ground = shade(getComputedStyle(document.body).backgroundColor);
+found.ground = ground;
+found.contrast = Math.min(...["p", ".soft", "summary", "th"].map(
+  name => contrast(ground, shade(getComputedStyle(document.querySelector(name)).color))));
 found.requests = performance.getEntriesByType("resource").filter(r => !r.name.startsWith("data:")).length;
 parent.postMessage(JSON.stringify(found), "*");
 </script>"""
@@ -37,8 +47,8 @@ FRAME = """<!doctype html><meta charset="utf-8">
 <script>onmessage = e => document.body.dataset.found = e.data</script>"""
 
 
-def looked_at(page: Path, folder: Path, width: int) -> tuple[dict, str]:
-    """What a probe inside the page sees in a browser window of that width, and what the browser logs."""
+def looked_at(page: Path, folder: Path, width: int, dark: bool) -> tuple[dict, str]:
+    """What a probe inside the page sees in a frame of that width, and what the browser logs."""
     text = page.read_text(encoding="utf-8")
     (folder / "probed.html").write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
     (folder / "frame.html").write_text(FRAME.format(width=width), encoding="utf-8")
@@ -46,6 +56,7 @@ def looked_at(page: Path, folder: Path, width: int) -> tuple[dict, str]:
         [
             *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
             *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=4000"),
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             *("--dump-dom", (folder / "frame.html").as_uri()),
         ],
         capture_output=True,
@@ -81,9 +92,10 @@ def test_the_page_is_complete_and_small(page) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-@pytest.mark.parametrize("width", [390, 1200])
-def test_controls_work_and_nothing_is_requested(page, tmp_path, width) -> None:
-    found, logged = looked_at(page, tmp_path, width)
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, False)])
+def test_controls_work_and_nothing_is_requested(page, tmp_path, width, dark) -> None:
+    found, logged = looked_at(page, tmp_path, width, dark)
+    assert found["contrast"] >= 4.5 and (found["ground"] < 0.1) == dark, "readable, light and dark"
     assert found["width"] == width
     assert found["first"] == ["landcover"] and found["second"] == ["confidence"]
     assert found["opacity"] == "0.2"
