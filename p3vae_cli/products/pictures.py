@@ -19,6 +19,7 @@ from p3vae.cli.products.styles import (
     Ramp,
     Stop,
     ramp_stops,
+    read_alphas,
     read_ramp,
     rgb_bands,
     style_document,
@@ -49,8 +50,9 @@ def class_picture(mapped: MapFile, size: int) -> Image:
     step = _step(mapped.values.shape, size)
     values, valid = mapped.values[::step, ::step], mapped.valid[::step, ::step]
     image = np.zeros((*values.shape, 4), np.uint8)
+    alphas = read_alphas(mapped.path.with_suffix(".qml"))
     for value, colour in mapped.categories.rgba().items():
-        image[(values == value) & valid] = colour
+        image[(values == value) & valid] = (*colour[:3], alphas.get(value, colour[3]))
     return image
 
 
@@ -72,14 +74,14 @@ def quantity_picture(mapped: MapFile, scale: tuple[Stop, ...], size: int) -> Ima
     return np.stack(channels, axis=-1).astype(np.uint8)
 
 
-def scene_picture(scene: Scene, size: int) -> Image:
-    """A scene in true colour, or by three of its bands where it has no visible ones; every n-th pixel."""
+def scene_picture(scene: Scene, size: int, area: Window) -> Image:
+    """Part of a scene in true colour, or by three of its bands without visible ones; every n-th pixel."""
     usable = np.flatnonzero(scene.bands.good)
     bands = scene.file_bands[usable[list(rgb_bands(scene.bands.wavelength_nm[usable].tolist()))]]
-    step = _step((scene.grid.height, scene.grid.width), size)
+    step = _step((area.rows, area.cols), size)
     parts = []
-    for row in range(0, scene.grid.height, _ROWS * step):
-        window = Window(row, 0, min(_ROWS * step, scene.grid.height - row), scene.grid.width)
+    for row in range(0, area.rows, _ROWS * step):
+        window = Window(area.row + row, area.col, min(_ROWS * step, area.rows - row), area.cols)
         with reading(scene.path):
             parts.append(scene.reader.read(window, bands)[::step, ::step])
     return _stretched(np.concatenate(parts))

@@ -53,6 +53,9 @@ RAMPS: dict[str, tuple[str, ...]] = {
 """Evenly spaced colour stops: nine-point approximations of the perceptually uniform maps of these names."""
 
 
+_DOCTYPE = b"<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
+
+
 @dataclass(frozen=True)
 class Category:
     """One class of a class map."""
@@ -139,7 +142,7 @@ def style_document(style: Style, data_range: tuple[float, float] = (0.0, 1.0)) -
 
 def qml_text(root: ET.Element) -> bytes:
     """The bytes of a QML document."""
-    return b"<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n" + _text(root)
+    return _DOCTYPE + _text(root)
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,7 @@ class Stop:
 def read_ramp(path: Path) -> tuple[Stop, ...]:
     """The colours of a style of ours that shows a quantity, ascending; empty for any other."""
     try:
-        root = parse_xml(path.read_bytes())
-        items = root.findall("./pipe/rasterrenderer/rastershader/colorrampshader/item")
+        items = _elements(path, "./pipe/rasterrenderer/rastershader/colorrampshader/item")
         stops = [
             Stop(float(item.attrib["value"]), item.attrib["color"], int(item.get("alpha", "255")))
             for item in items
@@ -165,6 +167,20 @@ def read_ramp(path: Path) -> tuple[Stop, ...]:
         return ()
     ascending = len(stops) > 1 and all(a.value < b.value for a, b in itertools.pairwise(stops))
     return tuple(stops) if ascending and all(_HEX_COLOUR.fullmatch(stop.color) for stop in stops) else ()
+
+
+def read_alphas(path: Path) -> dict[int, int]:
+    """How opaque a style of ours shows each value of a class map, from 0 to 255; empty for any other."""
+    try:
+        entries = _elements(path, "./pipe/rasterrenderer/colorPalette/paletteEntry")
+        return {int(entry.attrib["value"]): int(entry.attrib["alpha"]) for entry in entries}
+    except (OSError, KeyError, ValueError):
+        return {}
+
+
+def _elements(path: Path, where: str) -> list[ET.Element]:
+    """Elements of a style of ours; parse_xml refuses all declarations, so that of QGIS goes first."""
+    return parse_xml(path.read_bytes().removeprefix(_DOCTYPE)).findall(where)
 
 
 def ramp_stops(ramp: Ramp, data_range: tuple[float, float]) -> tuple[Stop, ...]:

@@ -2,12 +2,12 @@
 
 TITLES = {
     "plumes": "Plumes",
-    "plume_mask": "Plume mask",
     "landcover": "Land cover",
     "confidence": "Confidence",
     "methane": "Methane [ppm m]",
     "methane_std": "Methane, std [ppm m]",
     "methane_sensitivity": "Methane, sensitivity",
+    "plume_mask": "Plume mask",
     "quality": "Quality of the ground",
     "irradiance": "Direct sunlight",
     "irradiance_std": "Direct sunlight, std",

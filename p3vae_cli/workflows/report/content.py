@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from p3vae.cli.base.errors import P3vaeError, ProductError
+from p3vae.cli.base.errors import ProductError
 from p3vae.cli.products.maps import UNKNOWN_NAME, MapFile, read_map
 from p3vae.cli.products.pictures import (
     class_picture,
@@ -20,11 +20,11 @@ from p3vae.cli.products.pictures import (
     scene_picture,
 )
 from p3vae.cli.products.titles import ordered, title_of
-from p3vae.cli.scenes import Scene, open_scene
 from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.workflows.report import page
 from p3vae.cli.workflows.report.runs import SceneProducts
+from p3vae.cli.workflows.report.scenes import open_mapped
 from p3vae.cli.workflows.report.spectra import class_charts
 
 if TYPE_CHECKING:
@@ -53,24 +53,22 @@ def section(entry: SceneProducts, extras: Extras, *, of: int) -> str:
     heading = f"<h2>{escape(entry.name)}</h2>" if of > 1 else ""
     parts = [f'<section id="{escape(entry.name, quote=True)}">{heading}', _summary(entry)]
     maps = {key: read_map(path) for key, path in entry.products.items() if _is_map(key, path)}
-    scene, problem = _open(entry)
+    mapped, problem = open_mapped(entry, _shape(maps))
     try:
-        base = None if scene is None else scene_picture(scene, size)
-        if scene is None:
-            parts.append(
-                _note(f"No quick-look and no spectra, because the scene cannot be opened. {problem}")
-            )
+        base = None if mapped is None else scene_picture(mapped.scene, size, mapped.area)
+        if mapped is None:
+            parts.append(_note(f"No quick-look and no spectra, because {problem}"))
         if entry.missing:
             parts.append(_note(f"Listed, but gone: {', '.join(entry.missing)}"))
         parts.append(page.viewer(entry.name, base, _layers(entry, maps, size)))
         landcover = maps.get("landcover")
-        if landcover is not None and scene is not None and of == 1:
+        if landcover is not None and mapped is not None and of == 1:
             parts.append("<h3>Spectra of the classes</h3>")
             parts.append(_spectra_caption(extras.model))
-            parts.append(class_charts(scene, landcover, extras.model))
+            parts.append(class_charts(mapped, landcover, extras.model))
     finally:
-        if scene is not None:
-            scene.close()
+        if mapped is not None:
+            mapped.scene.close()
     if extras.assessments and entry.name in extras.assessments:
         parts.append(extras.assessments[entry.name])
     parts += [_plume_gallery(entry, maps), _settings(entry), "</section>"]
@@ -81,12 +79,10 @@ def _is_map(key: str, path: Path) -> bool:
     return path.suffix == ".tif" and key not in _LEFT_OUT and key != "relit"
 
 
-def _open(entry: SceneProducts) -> tuple[Scene | None, str]:
-    """The scene, if it is still there and readable; otherwise why not."""
-    try:
-        return open_scene(entry.scene), ""
-    except P3vaeError as error:
-        return None, str(error)
+def _shape(maps: Mapping[str, MapFile]) -> tuple[int, int]:
+    """Rows and columns of the maps; none if there are none."""
+    first = next(iter(maps.values()), None)
+    return (0, 0) if first is None else (first.grid.height, first.grid.width)
 
 
 def _summary(entry: SceneProducts) -> str:

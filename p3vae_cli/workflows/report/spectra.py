@@ -9,8 +9,9 @@ import numpy as np
 
 from p3vae.cli.products.maps import MapFile
 from p3vae.cli.samples import draw_pixels
-from p3vae.cli.scenes.base import UNITS, Scene
+from p3vae.cli.scenes.base import UNITS
 from p3vae.cli.workflows.report.charts import Axis, Line, Values, line_chart, with_gaps
+from p3vae.cli.workflows.report.scenes import MappedScene
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
@@ -22,12 +23,15 @@ _VISIBLE = 0.01
 _SPREAD = (10.0, 50.0, 90.0)
 
 
-def class_charts(scene: Scene, mapped: MapFile, model: LandCoverModel | None) -> str:
+def class_charts(source: MappedScene, mapped: MapFile, model: LandCoverModel | None) -> str:
     """Median and spread of every class in the scene, with the latent spectra of the model."""
+    scene, area = source.scene, source.area
     drawn = draw_pixels(scene, DRAWN_PIXELS, seed=0)
     good = np.flatnonzero(scene.bands.good)
-    spectra, x = drawn.spectra[:, good], scene.bands.wavelength_nm[good]
-    values = np.where(mapped.valid, mapped.values, 0)[drawn.row, drawn.col]
+    row, col = drawn.row - area.row, drawn.col - area.col
+    inside = (row >= 0) & (row < area.rows) & (col >= 0) & (col < area.cols)
+    spectra, x = drawn.spectra[inside][:, good], scene.bands.wavelength_nm[good]
+    values = np.where(mapped.valid, mapped.values, 0)[row[inside], col[inside]]
     latent = _latent(model)
     top = float(np.nanpercentile(spectra, 99.5)) if len(spectra) else 1.0
     y_axis = Axis(f"{scene.quantity} [{UNITS[scene.quantity]}]", 0.0, max(top, 1e-6))

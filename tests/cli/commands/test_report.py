@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import rasterio
 
 from tests.cli.calls import refusal, run
 
@@ -174,3 +175,33 @@ def test_pages_of_others_stay_and_failures_leave_none(mapped_town, tmp_path) -> 
     assert not (out / "p3vae.qgz").exists()
     assert run("brightness", mapped_town / "town.tif", "-o", tmp_path / "one.tif", "--report").exit_code == 0
     assert "mean reflectance" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_scene_is_opened_as_it_was_mapped(mapped_town, tmp_path) -> None:
+    """With the same scale, and the same part of it."""
+    with (
+        rasterio.open(mapped_town / "town.tif") as source,
+        rasterio.open(tmp_path / "plain.tif", "w", **source.profile) as made,
+    ):
+        made.write(source.read())
+        for band in source.indexes:
+            made.update_tags(band, wavelength=source.tags(band)["wavelength"])
+            made.set_band_description(band, source.descriptions[band - 1])
+        left, top = source.transform.c, source.transform.f
+    model, bbox = ("-m", mapped_town / "town.p3vae"), f"{left + 8},{top - 40},{left + 40},{top - 4}"
+    sun = ("--scale", "1e-4", "--sun-zenith", 43)
+    done = run("classify", tmp_path / "plain.tif", *model, "-o", tmp_path, *sun, "--bbox", bbox, "--report")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'alt="quick-look"' in text and "Spectra of the classes" in text
+    assert "36 / 32" not in text and "aspect-ratio: 32 / 36" in text
+
+
+def test_quantities_have_the_colours_of_their_styles(page, tmp_path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "#fcffa4ff" in text, "the brightest colour of inferno, as in QGIS"
+    scene = next(SAMPLES.glob("PRS_L1*.he5"))
+    assert run("invert-methane", scene, "-o", tmp_path, "--report").exit_code == 0
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"#[0-9a-f]{6}00 0.0%", text), "no methane, no colour"
+    assert text.index('value="methane" checked') < text.index('value="plume_mask"')
