@@ -285,7 +285,7 @@ def _pseudocolor(pipe: ET.Element, ramp: Ramp, data_range: tuple[float, float]) 
             value=_number(value),
             color=color,
             alpha=str(alpha),
-            label=f"{value:.4g}{ramp.suffix}",
+            label=f"{figure(value)}{ramp.suffix}",
         )
     ET.SubElement(
         shader,
@@ -333,6 +333,11 @@ def _color_ramp(shader: ET.Element, colors: tuple[str, ...]) -> None:
     for name, value in options.items():
         ET.SubElement(holder, "Option", type="QString", name=name, value=value)
         ET.SubElement(element, "prop", k=name, v=value)
+
+
+def figure(value: float) -> str:
+    """A number of a legend: four digits, thousands with commas, no powers of ten below a million."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
 def ramp_range(ramp: Ramp, data_range: tuple[float, float]) -> tuple[float, float]:

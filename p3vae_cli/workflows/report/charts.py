@@ -72,6 +72,8 @@ def line_chart(x: Values, lines: Sequence[Line], x_axis: Axis, y_axis: Axis, tit
         up = _scaled(line.y, y_axis, HEIGHT - _BOTTOM, _TOP)
         stroke = f'fill="none" stroke="{line.colour}" stroke-width="2"'
         stroke += ' stroke-dasharray="5 4"' if line.dashed else ""
+        if not line.dashed:  # a rim, without which light colours are lost on a light page
+            parts += [f'<path class="rim" d="{_path(across[run], up[run])}"/>' for run in _runs(up)]
         parts += [
             f'<path d="{_path(across[run], up[run])}" {stroke}><title>{escape(line.label)}</title></path>'
             for run in _runs(up)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from p3vae.cli.products.pictures import Image, png
-from p3vae.cli.products.styles import Stop
+from p3vae.cli.products.styles import Stop, figure
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
@@ -90,7 +90,7 @@ def colour_bar(scale: Sequence[Stop], unit: str, description: str) -> str:
     low, high = scale[0].value, scale[-1].value
     places = [(100 * (stop.value - low) / (high - low), stop) for stop in scale]
     stops = ", ".join(f"{stop.color}{stop.alpha:02x} {place:.1f}%" for place, stop in places)
-    ends = "".join(f"<span>{value:,.4g}</span>" for value in (low, (low + high) / 2, high))
+    ends = "".join(f"<span>{figure(value)}</span>" for value in (low, (low + high) / 2, high))
     if unit not in ("", "1") and f"[{unit}]" not in description:
         description = f"{description} [{unit}]"
     return (
