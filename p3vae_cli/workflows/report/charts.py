@@ -14,7 +14,7 @@ import numpy.typing as npt
 Values = npt.NDArray[np.floating[Any]]
 
 WIDTH, HEIGHT = 440, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 40
 
 
 @dataclass(frozen=True, eq=False)
