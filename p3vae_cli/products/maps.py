@@ -58,6 +58,12 @@ class MapFile:
 def read_map(path: Path) -> MapFile:
     """A map of any GDAL format; whole numbers are classes, others a quantity."""
     with gdal_environment(), reading(path), rasterio.open(path, driver="GTiff") as source:
+        if source.count > 1:
+            raise UsageError(
+                f"has {source.count} bands, and a map has one",
+                path=path,
+                remedy="give a map, or one band of it, e.g. with gdal_translate -b 1",
+            )
         values = source.read(1)
         is_classes = np.issubdtype(values.dtype, np.integer)
         nodata = 0 if is_classes and source.nodata is None else source.nodata

@@ -43,6 +43,8 @@ def read_zones(path: Path, grid: Grid, field: str | None) -> Iterator[Zone]:
         if frame.crs is None:
             raise LabelError("has no CRS", path=path, remedy="assign one, e.g. with ogr2ogr -a_srs")
         frame = in_crs(frame, grid.crs, path, LabelError)
+    if not (frame.geometry.area > 0).any():
+        raise LabelError("holds points or lines, no polygons", path=path, remedy="give zones as polygons")
     to_pixels = PixelCoordinates(grid)
     names = frame[field].astype(str) if field else [str(number) for number in range(1, len(frame) + 1)]
     for name, geometry in zip(names, frame.geometry, strict=True):

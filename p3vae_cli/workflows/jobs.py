@@ -66,6 +66,16 @@ class ClassifyJob(Job):
         """See `Job`."""
         return self.model
 
+    @property
+    def remark(self) -> str:
+        """See `Job`."""
+        from p3vae.cli.workflows.model_files import find_model
+
+        if self.model is not None:
+            return ""
+        name = find_model(None).stem
+        return f'no --model was given: the shipped one, {name}, maps broad classes ("p3vae info {name}")'
+
     def for_worker(self, number: int) -> ClassifyJob:
         """See `Job`."""
         return replace(self, device=worker_device(self.device, number))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from p3vae.cli.base.batch import OnError, Shard, expand_scenes
-from p3vae.cli.base.console import RichProgress
+from p3vae.cli.base.console import RichProgress, note
 from p3vae.cli.base.errors import P3vaeError, UsageError
 from p3vae.cli.base.naming import NameTemplate
 from p3vae.cli.base.pipeline import PixelFunction
@@ -78,6 +78,11 @@ class Job:
     def land_cover_model(self) -> Path | None:
         """The model that a report should show, if the user named one."""
         return None
+
+    @property
+    def remark(self) -> str:
+        """What the user should know beside the maps; "" for nothing."""
+        return ""
 
     def for_worker(self, number: int) -> Job:
         """The same job for one of several processes, counted from 0."""
@@ -276,6 +281,8 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
             reporter.add(outcome)
             if outcome.fatal or (outcome.error and outputs.on_error == "stop"):
                 break
+    if reporter.any_products and job.remark and not outputs.quiet:
+        note(job.remark)
     if reporter.any_products and not outputs.dry_run:
         write_pages(folder, outputs, job.land_cover_model)
     reporter.raise_failures()

@@ -68,6 +68,10 @@ def resolve_device(name: str) -> str:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
+        if "device type at start of device string" in reason:  # with twenty names that nobody here has
+            raise UsageError(
+                f"--device {name} is unknown", remedy="auto, cpu, cuda, cuda:N or mps"
+            ) from error
         raise UsageError(f"--device {name} cannot be used: {reason}", remedy="try --device cpu") from error
     return name
 

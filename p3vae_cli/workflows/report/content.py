@@ -30,7 +30,7 @@ from p3vae.cli.workflows.report.spectra import class_charts
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
 
-_LEFT_OUT = ("probabilities", "plumes")
+_LEFT_OUT = ("probabilities", "fractions", "fractions_std", "plumes")
 _ALONE, _ONE_OF_MANY = 700, 320
 """Largest side of a picture [pixels]."""
 _CROP = 12

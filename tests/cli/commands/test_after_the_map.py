@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import geopandas
 import numpy as np
@@ -120,3 +121,21 @@ def test_polygons_cover_the_map_with_its_areas(maps) -> None:
     assert frame["hectares"].to_numpy() == pytest.approx(frame.geometry.area.to_numpy() / 1e4)
     soil = frame[frame["class"] == "soil"]
     assert soil["pixels"].sum() == (second == 2).sum() and set(soil["value"]) == {2}
+
+
+def test_files_of_another_kind_are_refused(tmp_path) -> None:
+    cube = Path("sample_data/town.tif")
+    for command in (("polygons", cube, "-o", tmp_path / "a.gpkg"), ("stats", cube, "--zones", cube)):
+        assert "has 80 bands, and a map has one" in refusal(2, *command)
+    assert "has 80 bands" in refusal(2, "assess", cube, "--reference", "sample_data/town_class.tif")
+    points = geopandas.GeoDataFrame({"a": [1]}, geometry=shapely.points([[373010, 4829990]]), crs=UTM)
+    points.to_file(tmp_path / "points.gpkg")
+    call = ("stats", "sample_data/town_class.tif", "--zones", tmp_path / "points.gpkg")
+    assert "holds points or lines, no polygons" in refusal(1, *call)
+
+
+def test_a_device_that_does_not_exist_and_the_shipped_model(tmp_path) -> None:
+    said = refusal(2, "classify", "sample_data/town.tif", "-m", "town", "--device", "gpu", "-o", tmp_path)
+    assert "--device gpu is unknown (auto, cpu, cuda, cuda:N or mps)" in said
+    done = run("classify", "sample_data/town.tif", "-o", tmp_path, "--bbox", "373000,4829980,373030,4830000")
+    assert done.exit_code == 0 and "the shipped one, earth, maps broad classes" in done.stderr
