@@ -98,3 +98,8 @@ def to_map(grid: Grid, pixels: FloatArray) -> FloatArray:
         transformer = GCPTransformer(list(grid.gcps), tps=True)
     x, y = transformer.xy(pixels[:, 1], pixels[:, 0], offset="ul")
     return np.column_stack([x, y])
+
+
+def area_format(total: float) -> str:
+    """A format that shows four digits of the largest area."""
+    return f",.{int(np.clip(4 - np.ceil(np.log10(max(total, 1e-9))), 0, 4))}f"

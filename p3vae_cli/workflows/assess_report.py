@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from p3vae.cli.base.tables import write_rows
+from p3vae.cli.products.areas import area_format
 from p3vae.cli.products.staging import require_free, writing
 from p3vae.cli.products.styles import Category
 from p3vae.cli.workflows.assess import Assessment, ClassAssessment, QuantityAssessment
@@ -200,9 +201,7 @@ def _class_name(item: Category) -> Text:
 
 def hectare_format(found: ClassAssessment) -> str:
     """A format for areas that shows four digits of the whole map."""
-    if found.mapped_ha is None:
-        return ""
-    return f",.{int(np.clip(4 - np.ceil(np.log10(found.mapped_ha.sum())), 0, 4))}f"
+    return "" if found.mapped_ha is None else area_format(float(found.mapped_ha.sum()))
 
 
 def _matrix_table(found: ClassAssessment) -> RenderableType:
