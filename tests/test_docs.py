@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,14 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path, monkeypatch) -> None:
     script = "\n".join(indented(ROOT / "docs" / "tutorial.md"))
     exec(script[script.index("import p3vae") :], {})
     assert (tmp_path / "maps_python" / "town_landcover.tif").is_file()
+
+
+def test_the_measurements_are_those_of_the_results() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", "import collect; print(collect.page(), end='')"],
+        cwd=ROOT / "benchmarks",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == (ROOT / "docs" / "measured.md").read_text(encoding="utf-8"), "run: make measured"
