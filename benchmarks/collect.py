@@ -89,15 +89,20 @@ SECTIONS = (
 
 
 def main() -> None:
-    parts = [INTRODUCTION]
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """All tables; a result that no section names is an error."""
     named = {name for _, tables in SECTIONS for name, _ in tables}
-    others = sorted(path.stem for path in RESULTS.glob("*.md") if path.stem not in named)
-    for heading, tables in (*SECTIONS, ("More", tuple((name, name.replace("_", " ")) for name in others))):
-        found = [(RESULTS / f"{name}.md", line) for name, line in tables]
+    found = {path.relative_to(RESULTS).with_suffix("").as_posix() for path in RESULTS.rglob("*.md")}
+    if others := found - named:
+        raise SystemExit(f"no section names {', '.join(sorted(others))}")
+    parts = [INTRODUCTION]
+    for heading, tables in SECTIONS:
         parts.append(f"## {heading}\n")
-        parts += [f"### {line}\n\n{_content(path)}" for path, line in found if path.is_file()]
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+        parts += [f"### {line}\n\n{_content(RESULTS / f'{name}.md')}" for name, line in tables]
+    return "\n".join(parts)
 
 
 def _content(path: Path) -> str:
