@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from p3vae.cli.base.pipeline import run
 from p3vae.cli.base.tiling import Window, tile_pixels, tile_shape, windows
+from p3vae.cli.products.grids import whole
 from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.results import Maps
@@ -116,6 +117,11 @@ def _mapped(scene: Scene, plan: Plan) -> Maps:
         sinks,
         around=lambda window: window.grown(plan.halo, grid.height, grid.width),
     )
+    ortho = scene.ortho
+    if ortho is not None:
+        grid, (row, col) = ortho.grid, ortho.swath_pixels(whole(ortho.grid))
+        for sink in sinks.values():
+            sink.array = np.where(row >= 0, sink.array[:, row, col], np.asarray(sink.nodata, sink.dtype))
     arrays = {name: sink.array if len(sink.array) > 1 else sink.array[0] for name, sink in sinks.items()}
     tags = Provenance(command="p3vae in Python", model_sha256=plan.model_sha256).tags(scene)
     return Maps(scene.path, grid, arrays, plan.specs, tags)

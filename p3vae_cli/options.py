@@ -268,7 +268,8 @@ _OUTPUT_OPTIONS = (
         type=click.Choice(["scene", "utm"]),
         default="scene",
         show_default=True,
-        help="Grid of a swath's products: the detector's, with control points, or UTM.",
+        help="Grid of a swath's products: the map grid in the file (EMIT), else the detector's with control "
+        "points, or UTM.",
     ),
     click.option("--pixel-size", type=FiniteRange(min=0, min_open=True), metavar="M", help="Of --grid utm."),
     click.option("--co", metavar="NAME=VALUE", multiple=True, help="GDAL creation option of the COG driver."),

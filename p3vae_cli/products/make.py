@@ -14,12 +14,12 @@ from typing import Any
 from p3vae.cli.base.errors import SceneError, UsageError
 from p3vae.cli.base.pipeline import NoProgress, PixelFunction, Progress, run
 from p3vae.cli.base.signals import stop_on_signals
-from p3vae.cli.base.tiling import tile_pixels, tile_shape, windows
+from p3vae.cli.base.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.products.areas import ClassExtent
 from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
 from p3vae.cli.products.manifest import Provenance, manifest_document, product_record, require_ours
 from p3vae.cli.products.rasters import GDAL_CACHE_MB, MapSpec, RasterSink, gdal_environment
-from p3vae.cli.products.resample import resample, utm_grid
+from p3vae.cli.products.resample import SwathMap, resample, swath_map
 from p3vae.cli.products.staging import Staging, require_space, writing
 from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.scenes.base import Grid, Scene
@@ -51,6 +51,19 @@ class Findings:
     """For `--json`."""
     products: Sequence[Mapping[str, Any]] = ()
     """Records, for the manifest, of the files that it made."""
+    removed: Sequence[str] = ()
+    """Names of files of an earlier run that are not part of the products any more."""
+
+
+@dataclass(frozen=True)
+class SwathMaps:
+    """The maps of a swath as they were before they came onto a map grid."""
+
+    rasters: Mapping[str, Path]
+    """By suffix; they lie in the staging folder and are gone after the run."""
+    grid: Grid
+    """Of the swath."""
+    onto: SwathMap
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,11 @@ class RunSummary:
     pixels: int
     valid_pixels: int
     seconds: float
+    area: Window
+    """The part of the scene."""
     findings: Findings = Findings()
+    swath: SwathMaps | None = None
+    """During the run, if its maps were brought onto a map grid."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -171,14 +188,19 @@ def make_products(
             check=check,
             around=lambda window: window.grown(halo, scene.grid.height, scene.grid.width),
         )
-        if options.to_utm and grid.transform is None:
-            sinks = maker.resampled(sinks, utm_grid(grid, options.pixel_size))
+        onto = swath_map(scene, area, grid, utm=options.to_utm, pixel_size=options.pixel_size)
+        swath = None
+        if onto is not None:
+            sinks, swath = maker.resampled(sinks, grid, onto)
         warnings = _require_results(scene, valid, list(sinks.values()))
         for sink in sinks.values():
             sink.finish()
             check()
-        summary = _summary(sinks, folder / manifest, area.pixels, valid, time.monotonic() - started)
-        found = after(summary, staging) if after else Findings()
+        summary = _summary(sinks, folder / manifest, area, valid, time.monotonic() - started)
+        found = after(replace(summary, swath=swath), staging) if after else Findings()
+        if swath is not None:
+            for source in swath.rasters.values():
+                source.unlink()
         check()
         require_unchanged(scene.files)
         summary = replace(
@@ -187,20 +209,20 @@ def make_products(
             findings=replace(found, lines=[*warnings, *found.lines]),
         )
         made = [product_record(staging.path(sink.name), sink) for sink in sinks.values()]
-        document = manifest_document(scene, provenance, [*made, *found.products], summary)
+        document = manifest_document(scene, provenance, [*made, *found.products], summary, found.removed)
         with writing(folder / manifest):
             staging.path(manifest).write_bytes(document)
-        staging.commit()
+        staging.commit(remove=found.removed)
     return summary
 
 
 def _summary(
-    sinks: Mapping[str, RasterSink], manifest: Path, pixels: int, valid: int, seconds: float
+    sinks: Mapping[str, RasterSink], manifest: Path, area: Window, valid: int, seconds: float
 ) -> RunSummary:
     products = tuple(
         Product(sink.final, sink.spec, tuple(sink.statistics), sink.classes) for sink in sinks.values()
     )
-    return RunSummary(products, manifest, pixels, valid, seconds)
+    return RunSummary(products, manifest, area.pixels, valid, seconds, area)
 
 
 def _require_results(scene: Scene, valid: int, sinks: Sequence[RasterSink]) -> list[str]:
@@ -244,17 +266,19 @@ class _SinkMaker:
         self.cleanup.callback(sink.close)
         return sink
 
-    def resampled(self, swaths: Mapping[str, RasterSink], grid: Grid) -> dict[str, RasterSink]:
-        """The same maps on a map grid, one after the other; the swath rasters are removed."""
-        sinks = {}
+    def resampled(
+        self, swaths: Mapping[str, RasterSink], grid: Grid, onto: SwathMap
+    ) -> tuple[dict[str, RasterSink], SwathMaps]:
+        """The same maps on a map grid, one after the other, and those of the swath."""
+        sinks, rasters = {}, {}
         for key, swath in swaths.items():
             swath.close()
             source = swath.working.rename(swath.working.with_suffix(".swath"))
-            sinks[key] = self.open(swath.name, swath.spec, grid)
+            sinks[key] = self.open(swath.name, swath.spec, onto.grid)
             with writing(swath.final):
-                resample(source, sinks[key])
-                source.unlink()
-        return sinks
+                resample(source, sinks[key], onto)
+            rasters[swath.spec.suffix] = source
+        return sinks, SwathMaps(rasters, grid, onto)
 
 
 def _tile(scene: Scene, options: RunOptions, halo: int) -> tuple[int, int]:

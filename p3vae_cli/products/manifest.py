@@ -59,11 +59,13 @@ def manifest_document(
     provenance: Provenance,
     products: Sequence[Mapping[str, Any]],
     summary: RunSummary,
+    removed: Iterable[str] = (),
 ) -> bytes:
     """The JSON text of a manifest; `products` are the records of finished files.
 
-    Entries of an earlier manifest for products that this run does not replace stay.
+    Entries of an earlier manifest for products that this run neither replaces nor removes stay.
     """
+    gone = {*removed, *(product["file"] for product in products)}
     record = {
         "p3vae_version": provenance.version,
         "command": provenance.command,
@@ -77,7 +79,7 @@ def manifest_document(
         "valid_pixels": summary.valid_pixels,
         "seconds": round(summary.seconds, 3),
         "products": list(products),
-        "earlier_runs": _earlier_runs(summary.manifest, replaced={product["file"] for product in products}),
+        "earlier_runs": _earlier_runs(summary.manifest, replaced=gone),
     }
     return json.dumps(finite(record), indent=2, ensure_ascii=False, default=str).encode() + b"\n"
 

@@ -14,6 +14,7 @@ from rasterio.io import MemoryFile
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.maps import MapFile
 from p3vae.cli.products.rasters import gdal_environment
+from p3vae.cli.products.resample import SwathMap, on_map
 from p3vae.cli.products.styles import (
     ColourImage,
     Ramp,
@@ -66,7 +67,13 @@ def scale_of(mapped: MapFile) -> tuple[Stop, ...]:
 def quantity_picture(mapped: MapFile, scale: tuple[Stop, ...], size: int) -> Image:
     """A quantity in the colours of `scale`, at most `size` pixels a side, by block means."""
     step = _step(mapped.values.shape, size)
-    values = _block_means(np.where(mapped.valid, mapped.values, np.nan).astype(np.float64), step)
+    return coloured(
+        _block_means(np.where(mapped.valid, mapped.values, np.nan).astype(np.float64), step), scale
+    )
+
+
+def coloured(values: npt.NDArray[np.float64], scale: tuple[Stop, ...]) -> Image:
+    """Values (rows, cols) in the colours of `scale`; NaN is transparent."""
     stops = np.array([(*_rgb(stop.color), stop.alpha) for stop in scale], np.float64)
     places = [stop.value for stop in scale]
     channels = [np.interp(np.nan_to_num(values), places, stops[:, k]) for k in range(4)]
@@ -74,17 +81,25 @@ def quantity_picture(mapped: MapFile, scale: tuple[Stop, ...], size: int) -> Ima
     return np.stack(channels, axis=-1).astype(np.uint8)
 
 
-def scene_picture(scene: Scene, size: int, area: Window) -> Image:
-    """Part of a scene in true colour, or by three of its bands without visible ones; every n-th pixel."""
+def scene_picture(scene: Scene, size: int, area: Window, onto: SwathMap | None = None) -> Image:
+    """Part of a scene in true colour, or by three of its bands without visible ones; every n-th pixel.
+
+    `onto` is how the products of a swath came onto a map grid, if they did.
+    """
     usable = np.flatnonzero(scene.bands.good)
     bands = scene.file_bands[usable[list(rgb_bands(scene.bands.wavelength_nm[usable].tolist()))]]
-    step = _step((area.rows, area.cols), size)
+    step = _step((area.rows, area.cols), size) if onto is None else 1
     parts = []
     for row in range(0, area.rows, _ROWS * step):
         window = Window(area.row + row, area.col, min(_ROWS * step, area.rows - row), area.cols)
         with reading(scene.path):
             parts.append(scene.reader.read(window, bands)[::step, ::step])
-    return _stretched(np.concatenate(parts))
+    image = stretched(np.concatenate(parts))
+    if onto is None:
+        return image
+    step = _step((onto.grid.height, onto.grid.width), size)
+    channels = [on_map(image[..., channel], onto, 0)[::step, ::step] for channel in range(4)]
+    return np.stack(channels, axis=-1)
 
 
 def cube_picture(path: Path, size: int) -> Image:
@@ -94,10 +109,11 @@ def cube_picture(path: Path, size: int) -> Image:
         step = _step(source.shape, size)
         shape = (3, -(-source.height // step), -(-source.width // step))
         chosen = [int(index) + 1 for index in rgb_bands(wavelengths)]
-        return _stretched(np.moveaxis(source.read(chosen, out_shape=shape), 0, -1))
+        return stretched(np.moveaxis(source.read(chosen, out_shape=shape), 0, -1))
 
 
-def _stretched(values: npt.NDArray[Any]) -> Image:
+def stretched(values: npt.NDArray[Any]) -> Image:
+    """Three bands (rows, cols, 3) as red, green and blue; NaN is transparent."""
     valid = np.isfinite(values).all(axis=-1)
     image = np.zeros((*valid.shape, 4), np.uint8)
     if valid.any():

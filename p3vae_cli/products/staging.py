@@ -101,10 +101,15 @@ class Staging:
         assert self._handle is not None, "a Staging is used in a with block"
         return self._hidden / name
 
-    def commit(self) -> None:
-        """Move every staged file into place, the mark last."""
+    def add(self, name: str) -> None:
+        """Announce one more file, under the same conditions as those named at first."""
+        self._names = (*self._names, name)
+        self._require_free()
+
+    def commit(self, remove: Iterable[str] = ()) -> None:
+        """Move every staged file into place, the mark last; earlier files called `remove` go with it."""
         assert self._handle is not None, "a Staging is used in a with block"
-        own = {transactions.LOCK, transactions.LIST}
+        own = {transactions.LOCK, transactions.LIST, transactions.REMOVALS}
         staged = sorted(
             (file for file in self._hidden.iterdir() if file.name not in own),
             key=lambda file: (file.name == self._mark, file.name in self._names, file.name),
@@ -113,7 +118,7 @@ class Staging:
             self._require_free()
             for file in staged:
                 transactions.sync(file)
-            transactions.decide(self._hidden, [file.name for file in staged])
+            transactions.decide(self._hidden, [file.name for file in staged], list(remove))
             transactions.complete(self._hidden)
             self._made.clear()
 

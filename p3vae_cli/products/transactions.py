@@ -21,7 +21,7 @@ from p3vae.cli.base.errors import ProductError
 
 PREFIX = ".p3vae-"
 """Of the names of hidden folders."""
-LOCK, LIST = "lock", "moves.json"
+LOCK, LIST, REMOVALS = "lock", "moves.json", "removals.json"
 SIDE_FILES = (".aux.xml", ".ovr", ".msk")
 """Ends of the files that GDAL reads with a raster."""
 
@@ -92,10 +92,14 @@ def owned(hidden: Path) -> Iterator[None]:
     release(hidden, handle)
 
 
-def busy(hidden: Path) -> ProductError:
+class BusyError(ProductError):
+    """Another run makes the same set."""
+
+
+def busy(hidden: Path) -> BusyError:
     """The refusal to do what another run is doing."""
     mark = hidden.name.removeprefix(PREFIX)
-    return ProductError(
+    return BusyError(
         "another run is making it now", path=hidden.parent / mark, remedy="wait for it, or stop it"
     )
 
@@ -108,8 +112,14 @@ def finish_dead_run(folder: Path, mark: str) -> None:
             complete(hidden)
 
 
-def decide(hidden: Path, names: Sequence[str]) -> None:
-    """Put the list of moves on disk, the mark last: from here on the run will be completed."""
+def decide(hidden: Path, names: Sequence[str], remove: Sequence[str] = ()) -> None:
+    """Put the list of moves on disk, the mark last: from here on the run will be completed.
+
+    `remove` are files of an earlier run that are not part of the set any more.
+    """
+    if remove:
+        (hidden / REMOVALS).write_text(json.dumps(list(remove)))
+        sync(hidden / REMOVALS)
     listed = hidden / LIST
     draft = listed.with_suffix(".draft")
     draft.write_text(json.dumps(list(names)))
@@ -123,7 +133,7 @@ def complete(hidden: Path) -> None:
 
     The earlier mark goes first, so that files of two runs are never taken for one set.
     """
-    names = _decided(hidden)
+    names = _listed(hidden / LIST)
     if not names:
         return
     folder, mark = hidden.parent, names[-1]
@@ -133,23 +143,23 @@ def complete(hidden: Path) -> None:
     for name in names:
         if (hidden / name).exists():
             (hidden / name).replace(folder / name)
+    for name in set(_listed(hidden / REMOVALS)) - set(names):
+        (folder / name).unlink(missing_ok=True)
     remove_stale(folder, names)
     sync(folder)
     (hidden / LIST).unlink()
 
 
-def _decided(hidden: Path) -> list[str]:
-    """Names of the list of moves; empty for a run that was not decided."""
+def _listed(path: Path) -> list[str]:
+    """Names of a list; empty without it, as for a run that was not decided."""
     try:
-        names = json.loads((hidden / LIST).read_text())
+        names = json.loads(path.read_text())
     except FileNotFoundError:
         return []
     except ValueError as error:
-        raise ProductError(
-            "is not a list of moves", path=hidden / LIST, remedy="remove its folder"
-        ) from error
+        raise ProductError("is not a list of moves", path=path, remedy="remove its folder") from error
     if not isinstance(names, list) or not all(_is_plain(name) for name in names):
-        raise ProductError("lists other things than names", path=hidden / LIST, remedy="remove its folder")
+        raise ProductError("lists other things than names", path=path, remedy="remove its folder")
     return names
 
 

@@ -90,6 +90,7 @@ def _assemble(product: Product, options: SceneOptions) -> Scene:
         column_wavelength_nm=None if columns is None else columns[:, order],
         column_fwhm_nm=None if widths is None else widths[:, order],
         geolocator=product.geolocator,
+        ortho=product.ortho,
     )
 
 

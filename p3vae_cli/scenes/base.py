@@ -33,6 +33,8 @@ Quantity = Literal["reflectance", "radiance"]
 Overlap = Literal["swir", "vnir"]
 FloatArray = npt.NDArray[np.float64]
 BandIndex = npt.NDArray[np.intp]
+Pixels = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
+"""Rows and columns."""
 Geolocator = Callable[[Window], tuple[FloatArray, FloatArray]]
 
 _SAME_GRID_TOLERANCE = 1e-3
@@ -108,6 +110,20 @@ class CubeReader(Protocol):
         """Release file handles and temporary files."""
 
 
+class OrthoGrid(Protocol):
+    """The map grid that a product brings with its swath; -1 stands for no pixel."""
+
+    @property
+    def grid(self) -> Grid:
+        """The map grid."""
+
+    def swath_pixels(self, window: Window) -> Pixels:
+        """The pixel of the swath that each pixel of a window of the map shows, (rows, cols) each."""
+
+    def map_pixels(self, window: Window) -> Pixels:
+        """The pixel of the map in which the centre of each pixel of a window of the swath lies."""
+
+
 @dataclass(frozen=True, eq=False)
 class Product:
     """What a file says about itself, its bands as filed (every order, zeros and overlaps included)."""
@@ -131,6 +147,7 @@ class Product:
     """(width, file bands)."""
     column_fwhm_nm: FloatArray | None = None
     geolocator: Geolocator | None = None
+    ortho: OrthoGrid | None = None
     guessed_scale: bool = False
     """True when no metadata says how counts become reflectance, so that values must be checked."""
 
@@ -160,6 +177,8 @@ class Scene:
     column_fwhm_nm: FloatArray | None = field(default=None, repr=False)
     """(width, bands): widths [nm] of every image column, where known."""
     geolocator: Geolocator | None = field(default=None, repr=False)
+    ortho: OrthoGrid | None = field(default=None, repr=False)
+    """The map grid of a swath onto which its products are mapped; None where the file has none."""
     files: tuple[FileIdentity, ...] = field(default=(), repr=False)
     """The files that it is read from, as they were before the first byte was read."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)

@@ -19,7 +19,7 @@ from rasterio.errors import RasterioError
 
 from p3vae.cli.base.errors import P3vaeError, UsageError
 from p3vae.cli.base.tiling import Window
-from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, Scene, reading, same_place
+from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, OrthoGrid, Scene, reading, same_place
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset, read_polygons
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 
@@ -50,11 +50,12 @@ class _MaskedReader:
 
 def masked(scene: Scene, mask: Path) -> Scene:
     """`scene` without the pixels where the raster `mask` is zero or nodata, or outside its polygons."""
-    return replace(scene, reader=_MaskedReader(scene.reader, read_mask(mask, scene.grid)))
+    kept = read_mask(mask, scene.grid, scene.ortho)
+    return replace(scene, reader=_MaskedReader(scene.reader, kept))
 
 
-def read_mask(mask: Path, grid: Grid) -> Mask:
-    """A mask of pixels of `grid`, from a raster on that grid or from polygons."""
+def read_mask(mask: Path, grid: Grid, ortho: OrthoGrid | None = None) -> Mask:
+    """A mask of pixels of `grid`, from a raster on that grid, or on a swath's map grid, or from polygons."""
     try:
         mask.stat()
     except OSError as error:
@@ -62,6 +63,8 @@ def read_mask(mask: Path, grid: Grid) -> Mask:
     not_a_raster = (RasterioError, ForeignFileError, IsADirectoryError)
     with suppress(*not_a_raster), open_dataset(mask) as source:  # it may be polygons then
         if source.count:
+            if ortho is not None and _fits(source, ortho.grid):
+                return _OrthoMask(_kept(source), ortho)
             _require_grid(source, mask, grid)
             return _RasterMask(mask)
     return _PolygonMask(_pixel_polygons(mask, grid))
@@ -83,9 +86,30 @@ class _RasterMask:
 
     def kept(self, window: Window) -> npt.NDArray[np.bool_]:
         with reading(self.path), open_dataset(self.path) as source:
-            values = source.read(1, window=window.slices, masked=True)
-        kept = values.filled(0)
-        return np.asarray((kept != 0) & ~np.isnan(kept))
+            return _kept(source, window)
+
+
+@dataclass(frozen=True, eq=False)
+class _OrthoMask:
+    """A mask on the map grid of a swath: a pixel stays if the map has it where the pixel lies."""
+
+    kept_on_map: npt.NDArray[np.bool_]
+    ortho: OrthoGrid
+
+    def kept(self, window: Window) -> npt.NDArray[np.bool_]:
+        row, col = self.ortho.map_pixels(window)
+        return np.asarray((row >= 0) & self.kept_on_map[row, col])
+
+
+def _kept(source: rasterio.DatasetReader, window: Window | None = None) -> npt.NDArray[np.bool_]:
+    """Where a raster is neither zero nor missing."""
+    values = source.read(1, window=None if window is None else window.slices, masked=True).filled(0)
+    return np.asarray((values != 0) & ~np.isnan(values))
+
+
+def _fits(source: rasterio.DatasetReader, grid: Grid) -> bool:
+    on_map = source.shape == (grid.height, grid.width) and source.crs is not None
+    return bool(on_map and same_place(source.crs, source.transform, grid))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
 from p3vae.cli.scenes.base import Product, Scene, SceneOptions, reading
 from p3vae.cli.scenes.drivers import TIFF
-from p3vae.cli.scenes.formats import emit, enmap, envi, geotiff, prisma
+from p3vae.cli.scenes.formats import emit, enmap, envi, geotiff, prisma, tanager
 from p3vae.cli.scenes.formats.hdf5 import open_hdf5
 from p3vae.cli.scenes.identity import FileIdentity, identify
 
 _HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
-_KNOWN = "give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file"
+_KNOWN = "give a GeoTIFF, ENVI, PRISMA, EnMAP, EMIT or Tanager file"
+_CALIBRATED = ("PRISMA", "EnMAP", "EMIT", "Tanager")
+"""Products that state how their counts become physical values."""
 
 
 def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene:
@@ -27,7 +29,7 @@ def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene
     with reading(path):
         files = identify(scene_files(path))
         product = _open_product(path, start, options)
-        if product.name in ("PRISMA", "EnMAP", "EMIT"):
+        if product.name in _CALIBRATED:
             _refuse_calibration(product, options)
         return replace(assemble(product, options), files=files)
 
@@ -84,7 +86,10 @@ def _is_utf8(path: Path) -> bool:
 
 def _open_hdf5_product(path: Path) -> Product:
     with open_hdf5(path) as file:
+        is_tanager = tanager.is_tanager(file)
         is_prisma, is_emit = "HDFEOS" in file, "sensor_band_parameters" in file
+    if is_tanager:
+        return tanager.open_product(path)
     if is_prisma:
         return prisma.open_product(path)
     if is_emit:
@@ -93,7 +98,7 @@ def _open_hdf5_product(path: Path) -> Product:
 
 
 def _refuse_calibration(product: Product, options: SceneOptions) -> None:
-    """These products state how their counts become physical values: a contradiction is a mistake."""
+    """A contradiction of what the product says of itself is a mistake."""
     problem = None
     if options.quantity not in (None, product.quantity):
         problem = f"holds {product.quantity}, not {options.quantity}"

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from p3vae.cli.base.tiling import Window, tile_shape
-from p3vae.cli.scenes.base import UNITS, Grid, Scene
+from p3vae.cli.scenes.base import UNITS, Grid, OrthoGrid, Scene
 from p3vae.cli.workflows.fitness import fit_commands, fit_line, unfit_lines
 from p3vae.physics.spectral_response import Bands
 
@@ -31,7 +31,7 @@ def summarise(scene: Scene) -> dict[str, Any]:
         "width": scene.grid.width,
         "height": scene.grid.height,
         "crs": _crs_text(scene.grid) if scene.grid.transform is not None else None,
-        "georeferencing": _georeferencing(scene.grid),
+        "georeferencing": _georeferencing(scene.grid, scene.ortho),
         "bounds": _bounds(scene.grid),
         "pixel_size": _pixel_size(scene.grid),
         "quantity": scene.quantity,
@@ -111,9 +111,12 @@ def _crs_text(grid: Grid) -> str | None:
     return f"EPSG:{epsg}" if epsg else str(grid.crs.to_wkt())
 
 
-def _georeferencing(grid: Grid) -> str:
+def _georeferencing(grid: Grid, ortho: OrthoGrid | None) -> str:
     if grid.transform is not None:
         return f"map grid, {_crs_name(grid)}"
+    if ortho is not None:
+        size = f"{ortho.grid.width} x {ortho.grid.height} pixels"
+        return f"swath, its products on a map grid of {size}, {_crs_name(ortho.grid)}"
     return f"swath, {len(grid.gcps)} control points, {_crs_name(grid)}" if grid.gcps else "none"
 
 

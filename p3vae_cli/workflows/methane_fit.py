@@ -162,7 +162,7 @@ def _fit(
         free = background_mask(radiance, view.optics, column)
     else:
         grid = scene.grid
-        inside = read_mask(options.plume_mask, grid).kept(Window(0, 0, grid.height, grid.width))
+        inside = read_mask(options.plume_mask, grid, scene.ortho).kept(Window(0, 0, grid.height, grid.width))
         free = torch.from_numpy(~inside[drawn.row[lit], drawn.col[lit]])
     if int(free.sum()) < needed:
         raise _too_few(scene, view, needed, int(free.sum()))

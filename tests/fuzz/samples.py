@@ -61,6 +61,8 @@ def make_samples(root: Path) -> list[Sample]:
     samples = [
         Sample("geotiff", _geotiff(folder("geotiff") / "scene.tif"), _SCENE),
         Sample("emit", emit, _SCENE),
+        Sample("emit-l1b", fixtures.emit(folder("swath"), "radiance", CUBE, glt, np.ones(6)), _SCENE),
+        Sample("tanager", fixtures.tanager(folder("tanager"), CUBE, WAVELENGTHS), _SCENE),
         Sample("prisma-l1", fixtures.prisma(folder("l1"), "1", CUBE, CUBE), _SCENE),
         Sample("prisma-l2d", fixtures.prisma(folder("l2d"), "2D", CUBE, CUBE), _SCENE),
         Sample("prisma-zip", fixtures.zipped(fixtures.prisma(folder("zip"), "1", CUBE, CUBE), 8), _SCENE),

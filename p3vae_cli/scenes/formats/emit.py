@@ -1,12 +1,16 @@
-"""EMIT L1B radiance and L2A reflectance (netCDF-4), put on their map grid tile by tile.
+"""EMIT L1B radiance and L2A reflectance (netCDF-4).
 
 The file holds the swath and a geometric lookup table (GLT): for every map pixel the 1-based swath column
-and line to take, 0 for none. An orthorectified cube would take gigabytes, so only windows are gathered.
+and line to take, 0 for none. A map repeats some pixels of the swath and leaves out others. Radiance stays on
+the detector grid, where a retrieval sees each pixel once beside its true neighbours, and its products are
+mapped through the table. Reflectance is mapped pixel by pixel and its labels and masks are maps: it is
+gathered as the map, window by window, because an orthorectified cube would take gigabytes.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +22,27 @@ from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
 from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.base.tiling import Window, windows
 from p3vae.cli.scenes.base import (
     Acquisition,
     BandIndex,
     FloatArray,
     Grid,
+    Pixels,
     Product,
     Quantity,
     as_slice,
     reading,
 )
 from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_hdf5, small_array, text
+from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import utc_time
 
 _FILL = -9999.0
 _GATHER = 64
+_STRIP = 512
+_LARGEST_MAP = 10**8
+"""Pixels of a map grid; that of a real granule has about 5 million."""
 _RADIANCE_FACTOR = 10.0  # µW cm-2 sr-1 nm-1 to W m-2 sr-1 µm-1
 _KINDS: dict[str, tuple[str, Quantity, float]] = {
     "reflectance": ("L2A", "reflectance", 1.0),
@@ -42,26 +51,85 @@ _KINDS: dict[str, tuple[str, Quantity, float]] = {
 _TO_SENSOR_ZENITH, _TO_SUN_AZIMUTH, _TO_SUN_ZENITH = 2, 3, 4
 
 
-class EmitCube:
-    """Gathers map windows from the swath through the GLT."""
+@dataclass(frozen=True, eq=False)
+class EmitTable:
+    """The lookup table and the geolocation of a granule, read by window."""
+
+    grid: Grid
+    """The map grid."""
+    column: h5py.Dataset = field(repr=False)
+    line: h5py.Dataset = field(repr=False)
+    longitude: h5py.Dataset = field(repr=False)
+    latitude: h5py.Dataset = field(repr=False)
+
+    def swath_pixels(self, window: Window) -> Pixels:
+        """See `OrthoGrid`."""
+        row = self.line[window.slices].astype(np.intp) - 1
+        col = self.column[window.slices].astype(np.intp) - 1
+        none = (row < 0) | (col < 0)
+        row[none] = col[none] = -1
+        return row, col
+
+    def map_pixels(self, window: Window) -> Pixels:
+        """See `OrthoGrid`."""
+        assert self.grid.transform is not None
+        x, y = ~self.grid.transform @ self.geolocation(window)
+        col, row = (np.where(np.isfinite(part), np.floor(part), -1).astype(np.intp) for part in (x, y))
+        none = (row < 0) | (col < 0) | (row >= self.grid.height) | (col >= self.grid.width)
+        row[none] = col[none] = -1
+        return row, col
+
+    def geolocation(self, window: Window) -> tuple[FloatArray, FloatArray]:
+        """Longitude and latitude [degree] of a window of the swath."""
+        lon, lat = (np.asarray(part[window.slices], np.float64) for part in (self.longitude, self.latitude))
+        missing = (lon == _FILL) | (lat == _FILL)
+        lon[missing] = lat[missing] = np.nan
+        return lon, lat
+
+    def require_inside(self, path: Path, height: int, width: int) -> None:
+        """Refuse a table of another granule: it shows pixels that the swath does not have."""
+        for window in windows(Window(0, 0, self.grid.height, self.grid.width), (_STRIP, self.grid.width)):
+            row, col = self.swath_pixels(window)
+            if row.max() >= height or col.max() >= width:
+                raise SceneError(
+                    f"its lookup table points to line {row.max() + 1}, column {col.max() + 1} of a swath of "
+                    f"{height} lines, {width} columns",
+                    path=path,
+                    remedy="download the original granule",
+                )
+
+
+class EmitSwath:
+    """Reads windows of the detector grid."""
 
     def __init__(self, file: h5py.File, cube: h5py.Dataset, factor: float) -> None:
         self._file, self._cube, self._factor = file, cube, np.float32(factor)
-        self._glt_x, self._glt_y = file["location/glt_x"], file["location/glt_y"]
+
+    def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
+        """See `CubeReader`."""
+        stored = self._cube[(*window.slices, slice(None))][..., as_slice(bands)]
+        return _physical(stored.astype(np.float32), self._factor)
+
+    def close(self) -> None:
+        """See `CubeReader`."""
+        self._file.close()
+
+
+class EmitMap:
+    """Gathers map windows from the swath through the GLT."""
+
+    def __init__(self, file: h5py.File, cube: h5py.Dataset, factor: float, table: EmitTable) -> None:
+        self._file, self._cube, self._factor, self._table = file, cube, np.float32(factor), table
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
         """See `CubeReader`. Small squares bound the part of an inclined swath that is held at once."""
         values = np.full((window.rows, window.cols, len(bands)), np.nan, dtype=np.float32)
-        column, line = self._glt_x[window.slices], self._glt_y[window.slices]
+        line, column = self._table.swath_pixels(window)
         for row in range(0, window.rows, _GATHER):
             for col in range(0, window.cols, _GATHER):
                 part = slice(row, row + _GATHER), slice(col, col + _GATHER)
-                self._gather(column[part], line[part], bands, values[part])
-        values[values == np.float32(_FILL)] = np.nan
-        values[~np.isfinite(values)] = np.nan
-        if self._factor != 1:
-            values *= self._factor
-        return values
+                self._gather(line[part], column[part], bands, values[part])
+        return _physical(values, self._factor)
 
     def close(self) -> None:
         """See `CubeReader`."""
@@ -69,18 +137,26 @@ class EmitCube:
 
     def _gather(
         self,
-        column: npt.NDArray[np.integer[Any]],
-        line: npt.NDArray[np.integer[Any]],
+        line: npt.NDArray[np.intp],
+        column: npt.NDArray[np.intp],
         bands: BandIndex,
         target: npt.NDArray[np.float32],
     ) -> None:
-        seen = (column > 0) & (line > 0)
+        seen = line >= 0
         if not seen.any():
             return
-        x, y = column[seen].astype(np.intp) - 1, line[seen].astype(np.intp) - 1
+        x, y = column[seen], line[seen]
         left, top = x.min(), y.min()
         swath = self._cube[top : y.max() + 1, left : x.max() + 1, :]
         target[seen] = swath[y - top, x - left][:, as_slice(bands)]
+
+
+def _physical(values: npt.NDArray[np.float32], factor: np.float32) -> npt.NDArray[np.float32]:
+    """In the unit of the scene; NaN where missing."""
+    values[(values == np.float32(_FILL)) | ~np.isfinite(values)] = np.nan
+    if factor != 1:
+        values *= factor
+    return values
 
 
 def open_product(path: Path) -> Product:
@@ -102,53 +178,90 @@ def _product(path: Path, file: h5py.File) -> Product:
             path=path,
             remedy="give the EMIT L1B_RAD or L2A_RFL file",
         )
-    if "location/glt_x" not in file or "location/glt_y" not in file:
-        raise SceneError("has no geometric lookup table", path=path, remedy="download the original granule")
     level, quantity, factor = _KINDS[kind]
     bands = group(file, "sensor_band_parameters")
     good = small_array(bands["good_wavelengths"]) > 0 if "good_wavelengths" in bands else None
     wavelength: FloatArray = small_array(bands["wavelengths"])
-    grid = _grid(path, file)
+    cube = file[kind]
+    table = _table(path, file, cube.shape)
+    described: dict[str, Any] = {
+        "path": path,
+        "name": "EMIT",
+        "level": level,
+        "wavelength_nm": wavelength,
+        "fwhm_nm": small_array(bands["fwhm"]) if "fwhm" in bands else None,
+        "good": np.ones(cube.shape[2], dtype=bool) if good is None else good,
+        "quantity": quantity,
+    }
+    if quantity == "reflectance":
+        return Product(
+            grid=table.grid,
+            acquisition=_acquisition(path, file, None),
+            block_shape=(min(_GATHER, table.grid.height), min(_GATHER, table.grid.width)),
+            reader=EmitMap(file, cube, factor, table),
+            **described,
+        )
+    grid = located_grid(table.geolocation, cube.shape[0], cube.shape[1])
     return Product(
-        path=path,
-        name="EMIT",
-        level=level,
         grid=grid,
-        wavelength_nm=wavelength,
-        fwhm_nm=small_array(bands["fwhm"]) if "fwhm" in bands else None,
-        good=np.ones(file[kind].shape[2], dtype=bool) if good is None else good,
-        quantity=quantity,
-        acquisition=_acquisition(path, file),
-        block_shape=(min(_GATHER, grid.height), min(_GATHER, grid.width)),
-        reader=EmitCube(file, file[kind], factor),
+        acquisition=_acquisition(path, file, grid),
+        block_shape=(1, grid.width),
+        reader=EmitSwath(file, cube, factor),
+        geolocator=table.geolocation,
+        ortho=table,
+        **described,
     )
 
 
-def _grid(path: Path, file: h5py.File) -> Grid:
-    height, width = file["location/glt_x"].shape
+def _table(path: Path, file: h5py.File, shape: tuple[int, ...]) -> EmitTable:
+    if "location/glt_x" not in file or "location/glt_y" not in file:
+        raise SceneError("has no geometric lookup table", path=path, remedy="download the original granule")
+    names = ("glt_x", "glt_y", "lon", "lat")
+    column, line, longitude, latitude = (file[f"location/{name}"] for name in names)
+    if column.ndim != 2 or column.shape != line.shape or not column.size:
+        raise SceneError(
+            f"its lookup tables for columns and lines have {column.shape} and {line.shape} values",
+            path=path,
+            remedy="download the original granule",
+        )
+    if column.size > _LARGEST_MAP:
+        raise ValueError(f"its lookup table claims {column.size} values")
+    if longitude.shape != shape[:2] or latitude.shape != shape[:2]:
+        raise SceneError(
+            f"its geolocation has {longitude.shape} values for a swath of {tuple(shape[:2])}",
+            path=path,
+            remedy="download the original granule",
+        )
+    table = EmitTable(_map_grid(path, file, column.shape), column, line, longitude, latitude)
+    table.require_inside(path, shape[0], shape[1])
+    return table
+
+
+def _map_grid(path: Path, file: h5py.File, shape: tuple[int, int]) -> Grid:
     try:
         transform = Affine.from_gdal(*(float(value) for value in np.ravel(attribute(file, "geotransform"))))
         crs = CRS.from_wkt(text(attribute(file, "spatial_ref")))  # other forms may name a file or a host
     except (KeyError, TypeError, CRSError) as error:
         raise SceneError(f"has no usable map grid: {error}", path=path, remedy="download it again") from error
-    return Grid(width, height, crs, transform)
+    return Grid(shape[1], shape[0], crs, transform)
 
 
-def _acquisition(path: Path, file: h5py.File) -> Acquisition:
+def _acquisition(path: Path, file: h5py.File, swath: Grid | None) -> Acquisition:
     time = utc_time(text(file.attrs["time_coverage_start"])) if "time_coverage_start" in file.attrs else None
+    longitude, latitude = (None, None) if swath is None else centre_of(swath)
     companion = observation_file(path)
     if companion is None:
-        return Acquisition(time=time)
+        return Acquisition(time=time, longitude_deg=longitude, latitude_deg=latitude)
     with reading(companion), open_hdf5(companion) as observed:
         angles = np.asarray(observed["obs"][::16, ::16, :], dtype=float)
     angles[angles <= _FILL] = np.nan
-    azimuth = np.radians(angles[..., _TO_SUN_AZIMUTH])
-    mean_azimuth = np.degrees(np.arctan2(np.nanmean(np.sin(azimuth)), np.nanmean(np.cos(azimuth)))) % 360
     return Acquisition(
-        sun_zenith_deg=float(np.nanmean(angles[..., _TO_SUN_ZENITH])),
-        sun_azimuth_deg=float(mean_azimuth),
-        view_zenith_deg=float(np.nanmean(angles[..., _TO_SENSOR_ZENITH])),
+        sun_zenith_deg=mean_angle(angles[..., _TO_SUN_ZENITH]),
+        sun_azimuth_deg=mean_azimuth(angles[..., _TO_SUN_AZIMUTH]),
+        view_zenith_deg=mean_angle(angles[..., _TO_SENSOR_ZENITH]),
         time=time,
+        longitude_deg=longitude,
+        latitude_deg=latitude,
     )
 
 

@@ -1,4 +1,8 @@
-"""EnMAP L1C and L2A: a GeoTIFF whose meaning is in the XML beside it."""
+"""EnMAP L1B, L1C and L2A: a GeoTIFF whose meaning is in the XML beside it.
+
+L1B holds two images, one per detector, whose pixels do not cover the same ground: the detectors look about
+20 lines apart. Each image is a scene of its own, on the detector grid; they are not stacked.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
+import rasterio
 
 from p3vae.cli.base.errors import SceneError
-from p3vae.cli.scenes.base import Acquisition, FloatArray, Product, Quantity, reading
+from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Product, Quantity, reading
+from p3vae.cli.scenes.formats.enmap_geometry import geolocator
 from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster
+from p3vae.cli.scenes.formats.swaths import centre_of, located_grid
 from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.metadata import utc_time
 from p3vae.cli.scenes.xml import parse_xml
@@ -20,7 +27,7 @@ _IMAGE = re.compile(r"(?P<scene>ENMAP.*)-SPECTRAL_IMAGE(?P<detector>_VNIR|_SWIR)
 _METADATA = re.compile(r"(?P<scene>ENMAP.*)-METADATA\.XML", re.IGNORECASE)
 _PER_NM_TO_PER_UM = 1000.0
 _ORBIT_KM, _EARTH_RADIUS_KM = 650.0, 6371.0
-_FILL = {"L1C": 0.0, "L2A": -32768.0}
+_FILL = {"L1B": 0.0, "L1C": 0.0, "L2A": -32768.0}
 
 
 def is_enmap(path: Path) -> bool:
@@ -32,13 +39,22 @@ def open_product(path: Path) -> Product:
     """Opens EnMAP from its TIF or its XML; the other one must lie beside it."""
     image, metadata = image_and_metadata(path)
     root = _parse(metadata)
-    with reading(metadata):
-        level = _level(root, metadata)
-        centre, fwhm, gain, offset = _band_table(root, metadata)
-        acquired = _acquisition(root)
     source = open_raster(image)
-    if source.count != len(centre):
+    try:
+        with reading(metadata):
+            return _product(image, metadata, root, source)
+    except BaseException:
         source.close()
+        raise
+
+
+def _product(image: Path, metadata: Path, root: ET.Element, source: rasterio.DatasetReader) -> Product:
+    level, detector = _level(root, metadata), _detector(image)
+    if (level == "L1B") != bool(detector):
+        raise _two_images(image)
+    bands = _bands_of(root, metadata, detector)
+    centre, fwhm, gain, offset = _band_table(bands)
+    if source.count != len(centre):
         raise SceneError(
             f"has {source.count} bands, but its metadata describes {len(centre)}",
             path=image,
@@ -46,18 +62,23 @@ def open_product(path: Path) -> Product:
         )
     quantity: Quantity = "reflectance" if level == "L2A" else "radiance"
     factor = 1.0 if quantity == "reflectance" else _PER_NM_TO_PER_UM
+    locate = geolocator(root, int(bands[0].attrib["number"]) - 1) if detector else None
+    if detector and locate is None:
+        raise SceneError("has no geolocation (RPC)", path=metadata, remedy="download it again")
+    grid = grid_of(source) if locate is None else located_grid(locate, source.height, source.width)
     return Product(
         path=image,
         name="EnMAP",
         level=level,
-        grid=grid_of(source),
+        grid=grid,
         wavelength_nm=centre,
         fwhm_nm=fwhm,
         good=np.ones(source.count, dtype=bool),
         quantity=quantity,
-        acquisition=acquired,
+        acquisition=_acquisition(root, grid),
         block_shape=source.block_shapes[0],
         reader=RasterCube(source, gain * factor, offset * factor, _FILL[level]),
+        geolocator=locate,
     )
 
 
@@ -67,11 +88,13 @@ def image_and_metadata(path: Path) -> tuple[Path, Path]:
     if match is None:
         raise SceneError("has no EnMAP file name", path=path, remedy="keep the names of the delivery")
     names = {file.name.upper(): file for file in path.parent.iterdir()}
-    scene = match["scene"].upper()
-    image = names.get(f"{scene}-SPECTRAL_IMAGE.TIF") or names.get(f"{scene}-SPECTRAL_IMAGE.TIFF")
+    scene, detector = match["scene"].upper(), _detector(path).upper()
+    if not detector and f"{scene}-SPECTRAL_IMAGE_SWIR.TIF" in names:
+        raise _two_images(path)
+    image = names.get(f"{scene}-SPECTRAL_IMAGE{detector}.TIF") or names.get(
+        f"{scene}-SPECTRAL_IMAGE{detector}.TIFF"
+    )
     metadata = names.get(f"{scene}-METADATA.XML")
-    if match.groupdict().get("detector") or f"{scene}-SPECTRAL_IMAGE_VNIR.TIF" in names:
-        raise _unsupported(path, "L1B")
     if metadata is None:
         raise SceneError(
             "has no METADATA.XML beside it", path=path, remedy=f"put {scene}-METADATA.XML beside it"
@@ -81,6 +104,12 @@ def image_and_metadata(path: Path) -> tuple[Path, Path]:
             "has no image beside it", path=path, remedy=f"put {scene}-SPECTRAL_IMAGE.TIF beside it"
         )
     return image, metadata
+
+
+def _detector(path: Path) -> str:
+    """The end of an L1B image's name that says which detector saw it; empty for other files."""
+    match = _IMAGE.fullmatch(path.name)
+    return "" if match is None else match["detector"] or ""
 
 
 def _parse(path: Path) -> ET.Element:
@@ -96,12 +125,12 @@ def _parse(path: Path) -> ET.Element:
 def _level(root: ET.Element, path: Path) -> str:
     level = _text(root, "base/level").upper()
     if level not in _FILL:
-        raise _unsupported(path, level)
+        raise SceneError(f"is EnMAP {level}", path=path, remedy="order the scene as L1B, L1C or L2A")
     return level
 
 
-def _band_table(root: ET.Element, path: Path) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Centre [nm], width [nm], gain and offset, in the order of the bands in the image.
+def _bands_of(root: ET.Element, path: Path, detector: str) -> list[ET.Element]:
+    """The bands of an image in their order, VNIR before SWIR.
 
     The full path matters: `bandID` occurs in two other lists of the same file.
     """
@@ -109,17 +138,28 @@ def _band_table(root: ET.Element, path: Path) -> tuple[FloatArray, FloatArray, F
     if not bands:
         raise SceneError("describes no bands", path=path, remedy="download it again")
     bands.sort(key=lambda band: int(band.attrib["number"]))
+    if not detector:
+        return bands
+    first = int(_text(root, "product/image/vnir/channels"))
+    return bands[:first] if detector.upper() == "_VNIR" else bands[first:]
+
+
+def _band_table(bands: list[ET.Element]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Centre [nm], width [nm], gain and offset."""
     names = ("wavelengthCenterOfBand", "FWHMOfBand", "GainOfBand", "OffsetOfBand")
     centre, fwhm, gain, offset = (np.array([float(_text(band, name)) for band in bands]) for name in names)
     return centre, fwhm, gain, offset
 
 
-def _acquisition(root: ET.Element) -> Acquisition:
+def _acquisition(root: ET.Element, grid: Grid) -> Acquisition:
+    longitude, latitude = centre_of(grid)
     return Acquisition(
         sun_zenith_deg=90.0 - float(_text(root, "specific/sunElevationAngle/center")),
         sun_azimuth_deg=float(_text(root, "specific/sunAzimuthAngle/center")),
         view_zenith_deg=_view_zenith(root),
         time=utc_time(root.findtext("base/temporalCoverage/startTime")),
+        longitude_deg=longitude,
+        latitude_deg=latitude,
     )
 
 
@@ -142,7 +182,9 @@ def _text(element: ET.Element, name: str) -> str:
     return text.strip()
 
 
-def _unsupported(path: Path, level: str) -> SceneError:
+def _two_images(path: Path) -> SceneError:
     return SceneError(
-        f"is EnMAP {level}, which is not on a map grid", path=path, remedy="order the scene as L1C or L2A"
+        "is EnMAP L1B, two images whose pixels do not cover the same ground",
+        path=path,
+        remedy="give its ...-SPECTRAL_IMAGE_SWIR.TIF for methane, or order the scene as L1C or L2A",
     )

@@ -19,9 +19,9 @@ from p3vae.cli.base.errors import SceneError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import FloatArray, Grid
 from p3vae.cli.scenes.formats.hdf5 import attribute, small_array
+from p3vae.cli.scenes.formats.swaths import control_points, lattice
 from p3vae.cli.scenes.utm import utm_epsg
 
-_GCPS_PER_SIDE = 20
 _LARGEST_SMILE_NM = 5.0  # half of the band spacing: further away it is another band
 _CORNERS = (("UL", 0, 0), ("UR", 0, 1), ("LL", 1, 0), ("LR", 1, 1))
 
@@ -75,7 +75,7 @@ def swath_grid(
     elif geolocation.longitude.shape != (width, height) or geolocation.latitude.shape != (width, height):
         raise ValueError("cubes and geolocation differ in size")
     else:
-        gcps = _lattice_gcps(geolocation, height, width)
+        gcps = lattice(geolocation.swath_window, height, width)
     return Grid(width, height, CRS.from_epsg(4326), None, gcps)
 
 
@@ -143,16 +143,6 @@ def _turned(stored: FloatArray) -> FloatArray:
     return np.asarray(stored[::-1].T, dtype=np.float64)
 
 
-def _lattice_gcps(geolocation: Geolocation, height: int, width: int) -> tuple[GroundControlPoint, ...]:
-    rows = np.unique(np.linspace(0, height - 1, _GCPS_PER_SIDE).round().astype(int))
-    cols = np.unique(np.linspace(0, width - 1, _GCPS_PER_SIDE).round().astype(int))
-    points = []
-    for col in cols:
-        lon, lat = geolocation.swath_window(Window(0, int(col), height, 1))
-        points += [(int(row), int(col), float(lon[row, 0]), float(lat[row, 0])) for row in rows]
-    return _gcps([point for point in points if np.isfinite(point).all() and abs(point[3]) <= 90])
-
-
 def _corner_gcps(path: Path, file: h5py.File, height: int, width: int) -> tuple[GroundControlPoint, ...]:
     try:
         points = [
@@ -166,14 +156,7 @@ def _corner_gcps(path: Path, file: h5py.File, height: int, width: int) -> tuple[
         ]
     except KeyError as error:
         raise SceneError("has no geolocation", path=path, remedy="download the original product") from error
-    return _gcps(points)
-
-
-def _gcps(points: Sequence[tuple[int, int, float, float]]) -> tuple[GroundControlPoint, ...]:
-    return tuple(
-        GroundControlPoint(row=row + 0.5, col=col + 0.5, x=lon, y=lat, id=str(number))
-        for number, (row, col, lon, lat) in enumerate(points, start=1)
-    )
+    return control_points(points)
 
 
 def _utm(path: Path, file: h5py.File, x: float, y: float, geolocation: Geolocation | None) -> CRS:

@@ -55,14 +55,14 @@ def section(entry: SceneProducts, extras: Extras, *, of: int) -> str:
     maps = {key: read_map(path) for key, path in entry.products.items() if _is_map(key, path)}
     mapped, problem = open_mapped(entry, _shape(maps))
     try:
-        base = None if mapped is None else scene_picture(mapped.scene, size, mapped.area)
+        base = None if mapped is None else scene_picture(mapped.scene, size, mapped.area, mapped.onto)
         if mapped is None:
             parts.append(_note(f"No quick-look and no spectra, because {problem}"))
         if entry.missing:
             parts.append(_note(f"Listed, but gone: {', '.join(entry.missing)}"))
         parts.append(page.viewer(entry.name, base, _layers(entry, maps, size)))
         landcover = maps.get("landcover")
-        if landcover is not None and mapped is not None and of == 1:
+        if landcover is not None and mapped is not None and mapped.onto is None and of == 1:
             parts.append("<h3>Spectra of the classes</h3>")
             parts.append(_spectra_caption(extras.model))
             parts.append(class_charts(mapped, landcover, extras.model))

@@ -8,7 +8,8 @@ from typing import Any
 
 from p3vae.cli.base.errors import P3vaeError
 from p3vae.cli.base.tiling import Window
-from p3vae.cli.products.grids import bbox_window, whole
+from p3vae.cli.products.grids import bbox_window, subgrid, whole
+from p3vae.cli.products.resample import SwathMap, swath_map
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene
 from p3vae.cli.workflows.report.runs import SceneProducts
 
@@ -21,6 +22,8 @@ class MappedScene:
 
     scene: Scene
     area: Window
+    onto: SwathMap | None
+    """How its maps came onto a map grid; None if they lie on the scene's own."""
 
 
 def open_mapped(entry: SceneProducts, shape: tuple[int, int]) -> tuple[MappedScene | None, str]:
@@ -34,8 +37,10 @@ def open_mapped(entry: SceneProducts, shape: tuple[int, int]) -> tuple[MappedSce
     try:
         bbox = asked.get("bbox")
         area = bbox_window(scene.grid, tuple(bbox), asked.get("bbox_crs")) if bbox else whole(scene.grid)
-        if (area.rows, area.cols) == shape:
-            return MappedScene(scene, area), ""
+        size, utm = asked.get("pixel_size"), bool(asked.get("to_utm"))
+        onto = swath_map(scene, area, subgrid(scene.grid, area), utm=utm, pixel_size=size)
+        if shape == ((area.rows, area.cols) if onto is None else (onto.grid.height, onto.grid.width)):
+            return MappedScene(scene, area, onto), ""
         problem = "the maps are on another grid than the scene."
     except (P3vaeError, TypeError, ValueError) as error:
         problem = f"the mapped part of the scene is not known. {error}"

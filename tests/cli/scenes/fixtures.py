@@ -18,6 +18,7 @@ from rasterio.transform import Affine
 PRISMA_L1 = "PRS_L1_STD_OFFL_20240402102837_20240402102842_0001.he5"
 PRISMA_L2 = "PRS_L{level}_STD_20240402102837_20240402102842_0001.he5"
 ENMAP = "ENMAP01-____{level}-DT0000001234_20230615T103115Z_001_V010402_20230616T001122Z"
+TANAGER = "20250423_134021_00_4001_{kind}_hdf5.h5"
 EMIT_RFL = "EMIT_L2A_RFL_001_20230815T102030_2322707_003.nc"
 EMIT_RAD = "EMIT_L1B_RAD_001_20230815T102030_2322707_003.nc"
 EMIT_OBS = "EMIT_L1B_OBS_001_20230815T102030_2322707_003.nc"
@@ -195,24 +196,162 @@ def enmap(
     return image
 
 
-def emit(folder: Path, kind: str, swath: np.ndarray, glt: np.ndarray, good: np.ndarray) -> Path:
+def enmap_l1b(
+    folder: Path,
+    vnir: np.ndarray,
+    swir: np.ndarray,
+    *,
+    gain: float,
+    offset: float,
+    shift_rows: int = 20,
+    centres: tuple[np.ndarray, np.ndarray] = (VNIR, SWIR),
+) -> tuple[Path, Path]:
+    """EnMAP L1B: two images (rows, cols, bands) of counts and one metadata file; the bands are VNIR and SWIR.
+
+    Both images carry the same rough fit to the scene's corners.
+
+    The polynomials are linear: SWIR sees the ground that VNIR saw `shift_rows` lines before. Longitude is
+    12 + 0.0004 col, latitude 45 - 0.00027 row for VNIR, at 300 m; each metre above moves it by 1e-3 lines.
+    """
+    stem, rows, cols = ENMAP.format(level="L1B"), *vnir.shape[:2]
+    images = []
+    for name, counts in (("VNIR", vnir), ("SWIR", swir)):
+        images.append(folder / f"{stem}-SPECTRAL_IMAGE_{name}.TIF")
+        raster(images[-1], counts, crs="EPSG:4326", transform=Affine(0.0005, 0, 11.9, 0, -0.0003, 45.1))
+    bands, models, other = "", "", ""
+    for number, wavelength in enumerate(np.concatenate(centres), start=1):
+        shift = shift_rows if number > vnir.shape[2] else 0
+        bands += (
+            f'<bandID number="{number}"><wavelengthCenterOfBand>{wavelength}</wavelengthCenterOfBand>'
+            f"<FWHMOfBand>8.5</FWHMOfBand><GainOfBand>{gain}</GainOfBand>"
+            f"<OffsetOfBand>{offset}</OffsetOfBand></bandID>"
+        )
+        models += f'<bandID number="{number}">{_rpc(rows, cols, shift)}</bandID>'
+        other += f'<bandID number="{number}"><x>0</x></bandID>'
+    (folder / f"{stem}-METADATA.XML").write_text(
+        '<?xml version="1.0" encoding="UTF-8"?><level_X><base><level>L1B</level>'
+        "<temporalCoverage><startTime>2023-06-15T10:31:15.123456Z</startTime></temporalCoverage></base>"
+        f"<product><image><vnir><channels>{vnir.shape[2]}</channels></vnir>"
+        f"<swir><channels>{swir.shape[2]}</channels></swir></image>"
+        f"<quicklook>{other}</quicklook><navigation><RPC>{models}</RPC></navigation></product>"
+        "<specific><meanGroundElevation>300</meanGroundElevation>"
+        "<sunElevationAngle><center>62.5</center></sunElevationAngle>"
+        "<sunAzimuthAngle><center>149.75</center></sunAzimuthAngle>"
+        "<acrossOffNadirAngle><center>-20</center></acrossOffNadirAngle>"
+        "<alongOffNadirAngle><center>0</center></alongOffNadirAngle>"
+        f"<bandCharacterisation>{bands}</bandCharacterisation></specific></level_X>",
+        encoding="utf-8",
+    )
+    return images[0], images[1]
+
+
+def _rpc(rows: int, cols: int, shift: int) -> str:
+    """Polynomials (1, longitude, latitude, height, ...) in coordinates from -1 to 1; rows count from 0."""
+    fields = {
+        "ROW_OFF": rows / 2, "COL_OFF": cols / 2, "LAT_OFF": 45.0 - 0.00027 * (rows / 2 + shift),
+        "LONG_OFF": 12.0 + 0.0004 * cols / 2, "HEIGHT_OFF": 300.0, "ROW_SCALE": rows / 2,
+        "COL_SCALE": cols / 2, "LAT_SCALE": 0.00027 * rows / 2, "LONG_SCALE": 0.0004 * cols / 2,
+        "HEIGHT_SCALE": 500.0,
+    }  # fmt: skip
+    terms = {
+        "ROW_NUM": {3: -1.0, 4: 0.5 / (rows / 2)},
+        "ROW_DEN": {1: 1.0},
+        "COL_NUM": {2: 1.0},
+        "COL_DEN": {1: 1.0},
+    }
+    for name, given in terms.items():
+        fields |= {f"{name}_{place:02d}": given.get(place, 0.0) for place in range(1, 21)}
+    return "".join(f"<{name}>{value!r}</{name}>" for name, value in fields.items())
+
+
+def tanager(
+    folder: Path,
+    image: np.ndarray,
+    centre: np.ndarray,
+    *,
+    ortho: bool = False,
+    field: str = "toa_radiance",
+    unit: str = "W/(m^2 sr um)",
+    located: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Path:
+    """A Tanager product of an image (rows, cols, bands); the first column lies outside the footprint."""
+    kind = ("ortho_" if ortho else "basic_") + ("radiance" if field == "toa_radiance" else "sr")
+    path = folder / TANAGER.format(kind=kind)
+    rows, cols, bands = image.shape
+    with h5py.File(path, "w") as file:
+        hyp = file.create_group(f"HDFEOS/{'GRIDS' if ortho else 'SWATHS'}/HYP")
+        data, place = hyp.create_group("Data Fields"), hyp.create_group("Geolocation Fields")
+        filed = image.transpose(2, 0, 1).astype(np.float32)
+        filed[:, :, 0] = -9999.0
+        cube = data.create_dataset(field, data=filed)
+        cube.attrs["wavelengths"] = centre[None].astype(np.float32)
+        cube.attrs["fwhm"] = np.full((1, bands), 5.5, np.float32)
+        cube.attrs["_FillValue"] = np.float32(-9999.0)
+        cube.attrs["Unit"] = unit
+        outside = np.zeros((rows, cols), np.uint8)
+        outside[:, 0] = 1
+        data["nodata_pixels"] = outside
+        data["beta_cloud_mask"] = np.zeros((rows, cols), np.uint8)
+        for name, value in (("sun_zenith", 38.5), ("sun_azimuth", 141.0), ("sensor_zenith", 12.25)):
+            data[name] = np.where(outside == 1, -9999.0, value).astype(np.float32)
+        lon, lat = located or geolocation(rows, cols)
+        place["Longitude"], place["Latitude"] = lon, lat
+        place["Time"] = 1745415621.0 + 0.01 * np.arange(rows)  # 2025-04-23T13:40:21Z
+        if ortho:
+            left, top = UTM_TRANSFORM.c, UTM_TRANSFORM.f
+            file["HDFEOS INFORMATION/StructMetadata.0"] = np.bytes_(
+                'GROUP=GridStructure\n\tGROUP=GRID_1\n\t\tGridName="HYP"\n'
+                f"\t\tXDim={cols}\n\t\tYDim={rows}\n"
+                f"\t\tUpperLeftPointMtrs=({left:.6f},{top:.6f})\n"
+                f"\t\tLowerRightMtrs=({left + 30 * cols:.6f},{top - 30 * rows:.6f})\n"
+                "\t\tProjection=HE5_GCTP_UTM\n\t\tZoneCode=33\n\tEND_GROUP=GRID_1\nEND_GROUP=GridStructure\n"
+            )
+    return path
+
+
+def emit(
+    folder: Path,
+    kind: str,
+    swath: np.ndarray,
+    glt: np.ndarray,
+    good: np.ndarray,
+    *,
+    wavelengths: np.ndarray = WAVELENGTHS,
+    location: tuple[np.ndarray, np.ndarray] | None = None,
+    corner: tuple[float, float] = (12.0, 45.0),
+    step: float = 0.000542,
+) -> Path:
     """An EMIT granule; swath (downtrack, crosstrack, bands) as filed, glt (rows, cols, 2) of x, y from 1."""
     path = folder / (EMIT_RFL if kind == "reflectance" else EMIT_RAD)
     down, cross, bands = swath.shape
     with h5py.File(path, "w") as file:
         file[kind] = swath.astype(np.float32)
-        file["sensor_band_parameters/wavelengths"] = WAVELENGTHS[:bands].astype(np.float32)
+        file["sensor_band_parameters/wavelengths"] = wavelengths[:bands].astype(np.float32)
         file["sensor_band_parameters/fwhm"] = np.full(bands, 8.5, np.float32)
         file["sensor_band_parameters/good_wavelengths"] = good.astype(np.float32)
         file["location/glt_x"] = glt[..., 0].astype(np.int32)
         file["location/glt_y"] = glt[..., 1].astype(np.int32)
-        file["location/lon"] = np.full((down, cross), 12.0)
-        file["location/lat"] = np.full((down, cross), 45.0)
+        lon, lat = location or emit_location(down, cross, glt)
+        file["location/lon"], file["location/lat"] = lon, lat
         file["location/elev"] = np.zeros((down, cross))
-        file.attrs["geotransform"] = np.array([12.0, 0.000542, 0.0, 45.0, 0.0, -0.000542])
+        file.attrs["geotransform"] = np.array([corner[0], step, 0.0, corner[1], 0.0, -step])
         file.attrs["spatial_ref"] = rasterio.crs.CRS.from_epsg(4326).to_wkt()
         file.attrs["time_coverage_start"] = "2023-08-15T10:20:30+0000"
     return path
+
+
+def emit_location(down: int, cross: int, glt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Longitude and latitude of the swath's pixel centres: the plane that fits the lookup table best."""
+    row, col = np.nonzero((glt > 0).all(axis=2))
+    sample, line = glt[row, col].T - 1.0
+    planes, *_ = np.linalg.lstsq(
+        np.column_stack([np.ones(len(row)), line, sample]),
+        np.column_stack([col + 0.5, row + 0.5]),
+        rcond=None,
+    )
+    lines, samples = np.mgrid[0:down, 0:cross]
+    x, y = (p[0] + p[1] * lines + p[2] * samples for p in planes.T)
+    return 12.0 + 0.000542 * x, 45.0 - 0.000542 * y
 
 
 def emit_observation(folder: Path, sun_zenith: float, sun_azimuth: float, view_zenith: float) -> Path:

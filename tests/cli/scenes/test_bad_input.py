@@ -272,7 +272,29 @@ def test_damaged_emit_layouts(tmp_path):
 
 def test_lookup_table_that_points_outside_the_swath(tmp_path):
     glt = np.full((9, 8, 2), 99)
-    assert "laid out" in refusal(fixtures.emit(tmp_path, "reflectance", CUBE, glt, np.ones(6)))
+    location = np.full(CUBE.shape[:2], 12.0), np.full(CUBE.shape[:2], 45.0)
+    for kind in ("reflectance", "radiance"):
+        path = fixtures.emit(tmp_path, kind, CUBE, glt, np.ones(6), location=location)
+        assert "points to line 99, column 99 of a swath of" in refusal(path)
+
+
+def test_lookup_tables_and_geolocation_of_other_sizes(tmp_path):
+    glt = np.ones((9, 8, 2), int)
+    path = fixtures.emit(tmp_path, "radiance", CUBE, glt, np.ones(6))
+    with h5py.File(path, "r+") as file:
+        del file["location/lon"]
+        file["location/lon"] = np.zeros((3, 4))
+    assert "its geolocation has (3, 4) values for a swath of" in refusal(path)
+    with h5py.File(path, "r+") as file:
+        del file["location/lon"], file["location/glt_y"]
+        file["location/lon"], file["location/glt_y"] = np.zeros(CUBE.shape[:2]), np.ones((9, 7), np.int32)
+    assert "lookup tables for columns and lines have (9, 8) and (9, 7) values" in refusal(path)
+    with h5py.File(path, "r+") as file:
+        del file["location/glt_y"]
+        file.create_dataset("location/glt_y", (10**6, 10**6), np.int32, chunks=(1000, 1000))
+        del file["location/glt_x"]
+        file["location/glt_x"] = file["location/glt_y"]
+    assert "claims 1000000000000 values" in refusal(path)
 
 
 def test_envi_truncated_after_opening_is_told_by_the_window(tmp_path):

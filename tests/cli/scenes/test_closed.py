@@ -195,11 +195,14 @@ def virtual(file, place, canary):
 
 
 @pytest.mark.parametrize("hide", [external, link, virtual])
-@pytest.mark.parametrize("product", ["prisma", "zip", "emit"])
+@pytest.mark.parametrize("product", ["prisma", "zip", "emit", "tanager"])
 def test_hdf5_data_kept_in_other_files_are_refused(tmp_path, canary, hide, product):
     if product == "emit":
         glt = np.stack(np.meshgrid(np.arange(1, 7), np.arange(1, 9)), axis=-1)
         scene, place = fixtures.emit(tmp_path, "reflectance", CUBE, glt, np.ones(6)), "reflectance"
+    elif product == "tanager":
+        scene = fixtures.tanager(tmp_path, CUBE, WAVELENGTHS)
+        place = "HDFEOS/SWATHS/HYP/Data Fields/toa_radiance"
     else:
         scene, place = (
             fixtures.prisma(tmp_path, "1", CUBE, CUBE),

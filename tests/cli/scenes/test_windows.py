@@ -50,7 +50,26 @@ def _envi(folder, interleave):
 def _emit(folder):
     rng = np.random.default_rng(5)
     glt = np.stack([rng.integers(0, 13, (ROWS, COLS)), rng.integers(0, 17, (ROWS, COLS))], axis=-1)
-    return fixtures.emit(folder, "radiance", fixtures.truth(16, 12, BANDS), glt, np.array([1, 1, 0, 1, 1, 1]))
+    return fixtures.emit(
+        folder, "reflectance", fixtures.truth(16, 12, BANDS), glt, np.array([1, 1, 0, 1, 1, 1])
+    )
+
+
+def _image() -> np.ndarray:
+    return np.random.default_rng(11).uniform(1.0, 90.0, (ROWS, COLS, BANDS)).round(3)
+
+
+def _emit_swath(folder):
+    glt = np.stack(np.meshgrid(np.arange(1, COLS + 1), np.arange(1, ROWS + 1)), axis=-1)
+    image = _image()
+    image[3:9, :5] = -9999.0
+    return fixtures.emit(folder, "radiance", image, glt, np.array([1, 1, 0, 1, 1, 1]))
+
+
+def _enmap_l1b(folder):
+    counts = np.random.default_rng(13).integers(1, 9000, (ROWS, COLS, 12)).astype(np.uint16)
+    counts[:2, :9] = 0
+    return fixtures.enmap_l1b(folder, counts[..., :6], counts[..., 6:], gain=2e-5, offset=-1e-4)[1]
 
 
 def _enmap(folder):
@@ -75,6 +94,9 @@ MAKERS = {
     "prisma-zip": lambda folder: fixtures.zipped(_prisma(folder, "1"), zipfile.ZIP_STORED),
     "enmap": _enmap,
     "emit": _emit,
+    "emit-swath": _emit_swath,
+    "enmap-l1b": _enmap_l1b,
+    "tanager": lambda folder: fixtures.tanager(folder, _image(), WAVELENGTHS),
 }
 
 
