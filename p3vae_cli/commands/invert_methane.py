@@ -54,8 +54,11 @@ FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--wind",
-    metavar="M/S|CSV",
-    help="10 m wind, for Q: one speed, or a table of scene, wind_m_s [, wind_std_m_s, source].",
+    "winds",
+    multiple=True,
+    metavar="M/S|CSV|NETCDF",
+    help="10 m wind, for Q: one speed, a table of scene, wind_m_s [, wind_std_m_s, source], or a field of "
+    "u10, v10 (ERA5) or U10M, V10M (GEOS). Several: the first is that of Q, the others stand beside it.",
 )
 @click.option(
     "--wind-uncertainty",
@@ -87,7 +90,7 @@ def invert_methane(
     scenes: tuple[str, ...],
     outputs: OutputOptions,
     scene_options: SceneOptions,
-    wind: str | None,
+    winds: tuple[str, ...],
     wind_std_m_s: float | None,
     ueff_a: float | None,
     ueff_b: float | None,
@@ -106,7 +109,7 @@ def invert_methane(
     from p3vae.cli.workflows.methane_fit import MethaneOptions
 
     plumes = PlumeOptions(
-        wind=None if wind is None else WindOption.parse(wind),
+        winds=tuple(map(WindOption.parse, winds)),
         wind_std_m_s=wind_std_m_s,
         ueff_a=ueff_a,
         ueff_b=ueff_b,

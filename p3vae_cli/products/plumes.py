@@ -1,39 +1,38 @@
-"""From a finished methane map to plumes: mask, polygons with mass and emission rate."""
+"""From a finished methane map to plumes: mask, polygons with mass and emission rate, pictures."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import geopandas
 import numpy as np
 import numpy.typing as npt
-import rasterio
-from scipy import ndimage
 
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.areas import pixel_area_m2
 from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.manifest import product_record, sha256
-from p3vae.cli.products.plume_table import plume_line, plume_polygons, plume_rows
+from p3vae.cli.products.plume_catalogue import catalogue
+from p3vae.cli.products.plume_maps import MethaneMap
+from p3vae.cli.products.plume_pictures import PlumePictures, earlier_pictures
+from p3vae.cli.products.plume_table import Blown, plume_frame, plume_line, plume_polygons, plume_rows
 from p3vae.cli.products.rasters import RasterSink, class_map
+from p3vae.cli.products.resample import on_map
 from p3vae.cli.products.staging import Staging, writing
-from p3vae.cli.products.styles import Categories, Category
+from p3vae.cli.products.styles import Categories, Category, Ramp, style_document
 from p3vae.cli.products.vector_styles import plume_style
 from p3vae.cli.products.vectors import write_geopackage
-from p3vae.cli.products.wind import SceneWind, WindOption
+from p3vae.cli.products.wind import Place, WindOption
 from p3vae.cli.scenes.base import Grid, Scene
-from p3vae.models.methane.plume_mass import Wind, list_plumes
-from p3vae.models.methane.plumes import FoundPlumes, PlumeRule, count_false_alarms, find_plumes
+from p3vae.models.methane.plume_mass import list_plumes
+from p3vae.models.methane.plumes import PlumeRule, count_false_alarms, find_plumes
 from p3vae.physics.emission import (
     DEFAULT_EFFECTIVE_WIND,
     EFFECTIVE_WIND,
     EffectiveWind,
     default_wind_uncertainty,
 )
-from p3vae.physics.quality import Quality
-
-Values = npt.NDArray[np.floating[Any]]
-Mask = npt.NDArray[np.bool_]
 
 MASK = class_map(
     "plume_mask",
@@ -42,11 +41,9 @@ MASK = class_map(
 )
 PLUME_FILES = ("plume_mask.tif", "plumes.gpkg", "plumes.geojson")
 """Ends of the names of mask and polygons."""
-UNSURE = 3.0
-"""Pixels this many times less certain than the scene's median are judged by their neighbours."""
-REACH_PIXELS, FEWEST_SURE = 1.5, 0.1
-"""Standard deviation of the neighbourhood's weights, and the share of it that must be sure."""
-UNFIT_TO_FILL = (Quality.CLOUD, Quality.FLARE)
+LONGEST_VISIBLE_NM = 700.0
+ROUND_PPM_M = 500.0
+"""Step of where the colours of methane begin [ppm m]."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,8 @@ class PlumeOptions:
     """How plumes are separated from noise, and what is known of the wind."""
 
     rule: PlumeRule = field(default_factory=PlumeRule)
-    wind: WindOption | None = None
+    winds: tuple[WindOption, ...] = ()
+    """Sources of the wind; the first is that of Q, the others are reported beside it."""
     wind_std_m_s: float | None = None
     """Instead of that of the table, or of the usual one."""
     ueff_a: float | None = None
@@ -71,167 +69,154 @@ class PlumeOptions:
             sensor.a if self.ueff_a is None else self.ueff_a, sensor.b if self.ueff_b is None else self.ueff_b
         )
 
-    def wind_of(self, scene: Scene) -> tuple[Wind, SceneWind | None]:
-        """The wind over a scene, and where it comes from."""
+    def winds_over(self, scene: Scene, place: Place | None = None) -> list[Blown]:
+        """The wind of every source at a place of a scene, or at its centre."""
         effective = self.effective_wind(scene.product)
-        if self.wind is None:
-            return Wind(effective=effective), None
-        given = self.wind.of(scene.path)
-        std = given.std_m_s if self.wind_std_m_s is None else self.wind_std_m_s
-        return Wind(given.m_s, default_wind_uncertainty(given.m_s) if std is None else std, effective), given
+        found = []
+        for option in self.winds:
+            wind = option.over(scene)(place)
+            std = wind.std_m_s if self.wind_std_m_s is None else self.wind_std_m_s
+            found.append(Blown(wind, default_wind_uncertainty(wind.m_s) if std is None else std, effective))
+        return found
 
     def settings(self, scene: Scene) -> dict[str, Any]:
-        """For the manifest: what decides plumes, masses and emission rates of a scene."""
-        wind, given = self.wind_of(scene)
+        """For the manifest: what decides plumes, masses and rates of a scene; winds at its centre."""
+        effective, winds = self.effective_wind(scene.product), self.winds_over(scene)
+        first = winds[0].record() if winds else {}
         return {
             "plume_rule": asdict(self.rule),
-            "wind_m_s": wind.m_s,
-            "wind_std_m_s": wind.std_m_s,
-            "wind_source": None if given is None else given.source,
-            "ueff_a": wind.effective.a,
-            "ueff_b": wind.effective.b,
-            "ueff_m_s": None if wind.m_s is None else wind.effective(wind.m_s),
+            "wind_m_s": first.get("wind_m_s"),
+            "wind_std_m_s": first.get("wind_std_m_s"),
+            "wind_source": first.get("source"),
+            "ueff_a": effective.a,
+            "ueff_b": effective.b,
+            "ueff_m_s": first.get("ueff_m_s"),
+            "winds": [wind.record() for wind in winds],
             "ground_sampling_m": self.ground_sampling_m,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class _MethaneMap:
-    ppm_m: Values
-    """Without the prior and without gaps: see `fill_from_neighbours`."""
-    std: Values
-    valid: Mask
-    """Where a plume may be: a result, over ground that allows one."""
-    clear: Mask
-    quality: npt.NDArray[np.uint8]
-    grid: Grid
-    tags: dict[str, str]
 
 
 def write_plumes(
     summary: RunSummary, staging: Staging, scene: Scene, options: PlumeOptions, *, prior: bool
 ) -> Findings:
-    """Write mask and polygons of plumes beside the staged maps, and say what they hold.
+    """Write mask, polygons and pictures of plumes beside the staged maps, and say what they hold.
 
+    Plumes are found and weighed on the detector grid, where no pixel counts twice, also if the maps are not.
     `prior`: whether the maps hold a prior, which dividing by the sensitivity takes out.
     """
-    seen = _read(summary, staging, prior=prior)
+    seen = MethaneMap.read(summary, staging, prior=prior)
     maps = seen.ppm_m, seen.std, seen.valid
     found = find_plumes(*maps, options.rule)
     area = pixel_area_m2(seen.grid)
     if area is None and options.ground_sampling_m is not None:
         area = options.ground_sampling_m**2
-    wind, given = options.wind_of(scene)
-    plumes = list_plumes(*maps, found, area, wind)
-    source = None if given is None else given.source
-    rows = plume_rows(plumes, found.labels, seen.clear, scene, seen.grid, wind, source)
-    records = _write(summary, staging, seen, found, rows)
+    plumes = list_plumes(*maps, found, area)
+    rows = plume_rows(
+        plumes,
+        found.labels,
+        seen,
+        scene,
+        summary.area,
+        lambda place: options.winds_over(scene, place),
+        options.effective_wind(scene.product),
+    )
+    writer = _PlumeWriter(summary, staging, scene, seen, found.labels, rows)
+    records, gone = writer.write()
     folder = summary.products[0].path.parent
     lines = [str(folder / record["file"]) for record in records]
-    lines += [_left_out(seen), *([plume_line(plume) for plume in plumes] or ["no plume found"])]
-    record: dict[str, Any] = {"plumes": rows}
+    lines += _blind_spots(scene)
+    lines += [
+        seen.figures.line(),
+        seen.left_out(),
+        *([plume_line(row) for row in rows] or ["no plume found"]),
+    ]
+    record: dict[str, Any] = {"plumes": rows, "clear": asdict(seen.figures)}
     if plumes and area is None:
         lines.append("no georeference: areas and masses need --ground-sampling METRES")
     if options.control:
         alarms = record["control_plumes"] = count_false_alarms(*maps, options.rule)
         reported = "says nothing, the map has no negative values" if alarms is None else f"{alarms} plumes"
         lines.append(f"control (sign-flipped map): {reported}")
-    return Findings(lines, record, records)
+    return Findings(lines, record, records, gone)
 
 
-def _write(
-    summary: RunSummary,
-    staging: Staging,
-    seen: _MethaneMap,
-    found: FoundPlumes,
-    rows: list[dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """Mask and polygons, staged; returns what the manifest says of them."""
-    stem = summary.products[0].path.name.removesuffix("_methane.tif")
-    folder, grid = summary.products[0].path.parent, seen.grid
-    names = [f"{stem}_{end}" for end in PLUME_FILES[: 2 if grid.crs is None else 3]]
-    sink = RasterSink(staging, names[0], MASK, grid, tags=seen.tags)
-    try:
-        mask = np.where(seen.valid, np.where(found.labels > 0, 2, 1), 0).astype(np.uint8)
-        sink.write(Window(0, 0, grid.height, grid.width), mask)
-        sink.finish()
-    finally:
-        sink.close()
-    polygons = plume_polygons(found.labels, rows, grid)
-    with writing(folder / names[1]):
-        write_geopackage(staging.path(names[1]), polygons, "plumes")
-        staging.path(f"{stem}_plumes.qml").write_bytes(plume_style())
-        for name in names[2:]:
-            polygons.to_crs("EPSG:4326").to_file(staging.path(name), driver="GeoJSON")
-    vectors = [
-        {
+def _blind_spots(scene: Scene) -> list[str]:
+    """What the scene's bands cannot tell."""
+    visible = scene.bands.good & (scene.bands.wavelength_nm < LONGEST_VISIBLE_NM)
+    return [] if visible.any() else ["no visible band: cloud cannot be told from bright ground"]
+
+
+@dataclass(frozen=True, eq=False)
+class _PlumeWriter:
+    """Puts the files of plumes into a staging folder."""
+
+    summary: RunSummary
+    staging: Staging
+    scene: Scene
+    seen: MethaneMap
+    labels: npt.NDArray[np.int32]
+    rows: list[dict[str, Any]]
+
+    @property
+    def stem(self) -> str:
+        """First part of the names."""
+        return self.summary.products[0].path.name.removesuffix("_methane.tif")
+
+    def write(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """What the manifest says of the files, and the names of an earlier run's pictures that go."""
+        swath, grid = self.summary.swath, self.seen.grid
+        mask = np.where(self.seen.valid, np.where(self.labels > 0, 2, 1), 0).astype(np.uint8)
+        labels, polygons = self.labels, plume_polygons(self.labels, self.rows, grid)
+        if swath is not None:
+            grid, mask = swath.onto.grid, on_map(mask, swath.onto, 0)
+            labels = on_map(labels, swath.onto, 0)
+            polygons = plume_polygons(labels, self.rows, grid, otherwise=polygons)
+        frame = plume_frame(self.rows, polygons, grid)
+        self._restyle()
+        records = [self._mask(mask, grid), *self._vectors(frame)]
+        pictures = PlumePictures(self.summary, self.staging, self.scene, self.stem, labels)
+        records += [self._record(name, "picture of a plume") for name in pictures.write(self.rows)]
+        made = {record["file"] for record in records}
+        return records, earlier_pictures(self.summary.manifest, self.stem, made)
+
+    def _restyle(self) -> None:
+        """Methane below two standard deviations of a usual clear pixel is shown transparent."""
+        usual = self.seen.figures.typical_std_ppm_m
+        product = next(p for p in self.summary.products if p.spec.suffix == "methane")
+        style = product.spec.style
+        if usual is None or not isinstance(style, Ramp):
+            return
+        shown_from = float(ROUND_PPM_M * np.ceil(2.0 * usual / ROUND_PPM_M))
+        name = product.path.with_suffix(".qml").name
+        self.staging.path(name).write_bytes(style_document(replace(style, shown_from=shown_from)))
+
+    def _mask(self, mask: npt.NDArray[np.uint8], grid: Grid) -> dict[str, Any]:
+        name = f"{self.stem}_{PLUME_FILES[0]}"
+        sink = RasterSink(self.staging, name, MASK, grid, tags=self.seen.tags)
+        try:
+            sink.write(Window(0, 0, grid.height, grid.width), mask)
+            sink.finish()
+        finally:
+            sink.close()
+        return product_record(self.staging.path(name), sink)
+
+    def _vectors(self, frame: geopandas.GeoDataFrame) -> list[dict[str, Any]]:
+        names = [f"{self.stem}_{end}" for end in PLUME_FILES[1 : 2 if frame.crs is None else 3]]
+        with writing(self.summary.manifest.parent / names[0]):
+            write_geopackage(self.staging.path(names[0]), frame, "plumes")
+            self.staging.path(f"{self.stem}_plumes.qml").write_bytes(plume_style())
+            for name in names[1:]:
+                self.staging.path(name).write_bytes(catalogue(self.rows, frame))
+        return [
+            self._record(name, "methane plumes with mass and emission rate") | {"plumes": self.rows}
+            for name in names
+        ]
+
+    def _record(self, name: str, description: str) -> dict[str, Any]:
+        path = self.staging.path(name)
+        return {
             "file": name,
-            "description": "methane plumes with mass and emission rate",
-            "size": staging.path(name).stat().st_size,
-            "sha256": sha256(staging.path(name)),
-            "plumes": rows,
+            "description": description,
+            "size": path.stat().st_size,
+            "sha256": sha256(path),
         }
-        for name in names[1:]
-    ]
-    return [product_record(staging.path(names[0]), sink), *vectors]
-
-
-def _left_out(seen: _MethaneMap) -> str:
-    """How many pixels have no result, and why."""
-    counts = {quality.label: int((seen.quality == quality).sum()) for quality in Quality}
-    counts.pop(Quality.CLEAR.label)
-    counts["dead or without signal"] = int((seen.quality == 0).sum())
-    named = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    return f"{sum(counts.values()):,} pixels without a result{': ' if named else ''}{named}"
-
-
-def _read(summary: RunSummary, staging: Staging, *, prior: bool) -> _MethaneMap:
-    paths = {product.spec.suffix: staging.path(product.path.name) for product in summary.products}
-    with rasterio.open(paths["methane"]) as source:
-        ppm_m = source.read(1)
-        gcps, gcp_crs = source.gcps
-        swath = bool(gcps)
-        grid = Grid(
-            source.width,
-            source.height,
-            gcp_crs if swath else source.crs,
-            None if swath else source.transform,
-            tuple(gcps),
-        )
-        tags = {key: value for key, value in source.tags().items() if key.startswith("P3VAE_")}
-        missing = ppm_m == source.nodata
-    std, sensitivity, quality = (_band(paths[n]) for n in ("methane_std", "methane_sensitivity", "quality"))
-    clear = ~missing & (quality == Quality.CLEAR)
-    if prior:
-        ppm_m = np.where(clear, ppm_m / np.where(clear, sensitivity, 1.0), 0.0)
-        std = np.where(clear, std / np.sqrt(np.where(clear, sensitivity, 1.0)), 1.0)
-    ppm_m, std, valid = fill_from_neighbours(ppm_m, std, clear)
-    allowed = valid & ~np.isin(quality, UNFIT_TO_FILL)
-    return _MethaneMap(ppm_m, std, allowed, clear, quality.astype(np.uint8), grid, tags)
-
-
-def _band(path: Any) -> Values:
-    with rasterio.open(path) as source:
-        values: Values = source.read(1)
-        return values
-
-
-def fill_from_neighbours(ppm_m: Values, std: Values, trusted: Mask) -> tuple[Values, Values, Mask]:
-    """Maps whose unsure pixels (deep shadow, above all) take the precision-weighted mean around them.
-
-    Their own values lean towards the middle of the prior, which would look like plumes; without them, plumes
-    would have holes. Returns enhancement and standard deviation [ppm m] and where both can be believed.
-    """
-    sure = trusted & (std < UNSURE * np.median(std[trusted])) if trusted.any() else trusted
-    weight = sure / np.where(sure, std, 1.0).astype(np.float64) ** 2
-    total = _around(weight)
-    filled = ~sure & (_around(sure.astype(np.float64)) > FEWEST_SURE)
-    scale = np.where(filled, total, 1.0)
-    mean = _around(weight * ppm_m) / scale
-    spread = np.sqrt(np.maximum(_around(weight * ppm_m**2) / scale - mean**2, 1.0 / scale))
-    return np.where(filled, mean, ppm_m), np.where(filled, spread, std), sure | filled
-
-
-def _around(values: Values) -> Values:
-    smooth: Values = ndimage.gaussian_filter(values, REACH_PIXELS)
-    return smooth

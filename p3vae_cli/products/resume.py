@@ -27,9 +27,14 @@ class DoneRun:
     @property
     def products(self) -> dict[str, str]:
         """Paths of its files, by what distinguishes their names."""
-        names = [product["file"] for product in self.record["products"]]
-        stem = self.manifest.name.removesuffix("p3vae.json")
-        return {Path(name).stem.removeprefix(stem): str(self.manifest.parent / name) for name in names}
+        names = [str(product["file"]) for product in self.record["products"]]
+        return named_products({name: str(self.manifest.parent / name) for name in names}, self.manifest)
+
+
+def named_products(paths: Mapping[str, str], manifest: Path) -> dict[str, str]:
+    """Paths of files by what distinguishes their names; the end .tif is left out."""
+    stem = manifest.name.removesuffix("p3vae.json")
+    return {name.removeprefix(stem).removesuffix(".tif"): path for name, path in paths.items()}
 
 
 def done_run(

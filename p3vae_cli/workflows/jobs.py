@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -156,6 +157,15 @@ class MethaneJob(Job):
                 return methane_plan(scene, self.options, progress.step)
 
         return plan
+
+    def after_batch(self, home: Path, folders: Sequence[Path], *, several: bool) -> Sequence[str]:
+        """See `Job`: one table of the plumes of all scenes, also kept up to date by runs of single scenes."""
+        from p3vae.cli.products.plume_collection import COLLECTION, collect_plumes
+
+        if not several and not (home / COLLECTION).exists():
+            return ()
+        path, plumes, scenes = collect_plumes(home, folders)
+        return [f"{path}: {plumes} plumes of {scenes} scenes"]
 
     def for_worker(self, number: int) -> MethaneJob:
         """See `Job`."""

@@ -19,7 +19,7 @@ from p3vae.cli.products.grids import bbox_window, whole
 from p3vae.cli.products.make import AfterMaps, RunOptions, RunSummary, make_products
 from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
-from p3vae.cli.products.resume import done_run, hashed_files, same_products
+from p3vae.cli.products.resume import done_run, hashed_files, named_products, same_products
 from p3vae.cli.products.staging import require_free, writing
 from p3vae.cli.products.transactions import finish_dead_run
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
@@ -87,6 +87,10 @@ class Job:
     def for_worker(self, number: int) -> Job:
         """The same job for one of several processes, counted from 0."""
         return self
+
+    def after_batch(self, home: Path, folders: Sequence[Path], *, several: bool) -> Sequence[str]:
+        """Work on the products of all scenes, which lie in `folders`; lines for the report."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -281,11 +285,23 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
             reporter.add(outcome)
             if outcome.fatal or (outcome.error and outputs.on_error == "stop"):
                 break
+    if not outputs.dry_run:
+        _after_batch(job, every, folder, outputs)
     if reporter.any_products and job.remark and not outputs.quiet:
         note(job.remark)
     if reporter.any_products and not outputs.dry_run:
         write_pages(folder, outputs, job.land_cover_model)
     reporter.raise_failures()
+
+
+def _after_batch(job: Job, paths: Sequence[Path], home: Path, outputs: OutputOptions) -> None:
+    """What belongs to all scenes goes to `home`, unless their products lie beside them in several folders."""
+    folders = sorted({outputs.target_of(path)[0] for path in paths})
+    if (outputs.destination is None and len(folders) > 1) or not home.is_dir():
+        return
+    for line in job.after_batch(home, folders, several=len(paths) > 1):
+        if not outputs.quiet:
+            note(line)
 
 
 def require_products_of_their_own(paths: Sequence[Path], outputs: OutputOptions) -> None:
@@ -307,8 +323,11 @@ def require_products_of_their_own(paths: Sequence[Path], outputs: OutputOptions)
 
 
 def _record(summary: RunSummary) -> dict[str, Any]:
+    folder = summary.manifest.parent
+    made = {product.spec.suffix: str(product.path) for product in summary.products}
+    others = {name: str(folder / name) for name in (str(p["file"]) for p in summary.findings.products)}
     return {
-        "products": {product.spec.suffix: str(product.path) for product in summary.products},
+        "products": made | named_products(others, summary.manifest),
         "classes": {
             product.spec.suffix: [asdict(extent) for extent in product.classes]
             for product in summary.products

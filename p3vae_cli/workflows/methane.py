@@ -17,7 +17,7 @@ from p3vae.cli.samples import draw_pixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.methane_fit import Fitted, MethaneOptions, absorption_table, fit_method
-from p3vae.cli.workflows.methane_maps import SPECS, MethaneMaps, methane_specs
+from p3vae.cli.workflows.methane_maps import SPECS, MethaneMaps
 from p3vae.cli.workflows.methane_scene import MethaneScene
 from p3vae.cli.workflows.model_files import require_quantity
 from p3vae.models.checkpoint import write_model_file
@@ -32,7 +32,7 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
     _require_sense(options)
-    options.plumes.wind_of(scene)  # a table without this scene is refused before the work
+    options.plumes.winds_over(scene)  # wind that does not cover this scene is refused before the work
     if options.save_model is not None:
         require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
         require_folder(options.save_model.parent)
@@ -50,9 +50,7 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
 
     digest = None if options.model is None else sha256(options.model)
     settings = _settings(scene, view, fitted, options)
-    return Plan(
-        maps, methane_specs(fitted.prior), digest, settings, halo=maps.halo, after=after, more=PLUME_FILES
-    )
+    return Plan(maps, SPECS, digest, settings, halo=maps.halo, after=after, more=PLUME_FILES)
 
 
 def _notes(view: MethaneScene) -> list[str]:

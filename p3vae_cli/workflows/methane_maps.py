@@ -16,15 +16,15 @@ from p3vae.cli.products.rasters import MapSpec, class_map
 from p3vae.cli.products.styles import Categories, Category, Ramp
 from p3vae.cli.workflows.methane_fit import Fitted, Inverter
 from p3vae.cli.workflows.methane_scene import MethaneScene
-from p3vae.models.methane.plume_prior import HALO_PIXELS, PlumePrior
+from p3vae.models.methane.plume_prior import HALO_PIXELS
 from p3vae.models.methane.types import MethaneEstimate
 from p3vae.physics.quality import Quality, quality_classes
 
 Array = npt.NDArray[Any]
 
 NODATA = -9999.0
-LARGEST_SHOWN_PPM_M, ROUND_PPM_M = 10_000.0, 500.0
-"""End of the colour scale, the same for every scene, and the step of where it begins to show [ppm m]."""
+LARGEST_SHOWN_PPM_M = 10_000.0
+"""End of the colour scale, the same for every scene [ppm m]."""
 
 
 class _Cores:
@@ -123,13 +123,3 @@ SPECS = {
         reports_invalid=True,
     ),
 }
-
-
-def methane_specs(prior: PlumePrior | None) -> Mapping[str, MapSpec]:
-    """What the maps are; methane below two standard deviations of a usual pixel is shown transparent."""
-    if prior is None:
-        return SPECS
-    shown_from = ROUND_PPM_M * np.ceil(2.0 * prior.typical_std / ROUND_PPM_M)
-    style = SPECS["methane"].style
-    assert isinstance(style, Ramp)
-    return {**SPECS, "methane": replace(SPECS["methane"], style=replace(style, shown_from=float(shown_from)))}

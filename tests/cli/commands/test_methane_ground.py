@@ -91,7 +91,7 @@ def test_sea_is_called_water_and_has_no_value(coast):
 
 
 def test_without_the_mask_dark_ground_is_near_zero(scene, tmp_path):
-    succeed("invert-methane", scene, "-o", tmp_path, "--no-quality-mask")
+    said = json.loads(succeed("invert-methane", scene, "-o", tmp_path, "--no-quality-mask", "--json"))
     found, quality = read(tmp_path / "two_methane.tif"), read(tmp_path / "two_quality.tif")
     truth = read(scene.with_name("two_methane_truth.tif"))
     dark = (quality == 3) & (found != -9999.0) & (truth < 1.0)
@@ -100,6 +100,9 @@ def test_without_the_mask_dark_ground_is_near_zero(scene, tmp_path):
     assert abs(found[dark].mean()) < 500.0
     assert found[dark | clear].std() < 1.1 * found[clear].std()
     assert abs(found[clear].mean()) < 50.0
+    figures, known = said["clear"], found[(quality == 1) & (found != -9999.0)]
+    assert (figures["pixels"], figures["mean_ppm_m"]) == (known.size, pytest.approx(known.mean(), rel=1e-4))
+    assert figures["others"] == ((quality != 1) & (found != -9999.0)).sum()
 
 
 def test_scenes_of_sea_and_of_cloud_are_refused_for_what_they_are(scene, tmp_path):
@@ -168,7 +171,11 @@ def test_a_wind_that_is_no_speed_is_refused(scene, tmp_path, wind):
     assert "is no speed" in refused(2, scene, "-o", tmp_path / "maps", f"--wind={wind}")
 
 
-def test_faint_methane_is_transparent_on_a_scale_that_all_scenes_share(coast):
+@pytest.mark.parametrize("method", ["p3vae", "mf-log"])
+def test_faint_methane_is_transparent_on_a_scale_that_all_scenes_share(coast, tmp_path, method):
+    if method != "p3vae":
+        succeed("invert-methane", coast / "coast.he5", "-o", tmp_path, "--method", method)
+        coast = tmp_path
     shader = ET.parse(coast / "coast_methane.qml").getroot().find(".//colorrampshader")
     items = [(float(item.get("value")), int(item.get("alpha"))) for item in shader.findall("item")]
     assert shader.get("maximumValue") == "10000" and items[-1] == (10_000.0, 255)

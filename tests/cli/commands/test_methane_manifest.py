@@ -31,7 +31,7 @@ def test_every_file_is_listed_once_with_its_digest(maps):
     told = json.loads((maps / "two_p3vae.json").read_text())
     listed = {product["file"]: product for product in told["products"]}
     assert len(listed) == len(told["products"]) and told["earlier_runs"] == []
-    kinds = (".tif", ".gpkg", ".geojson")
+    kinds = (".tif", ".gpkg", ".geojson", ".png")
     assert set(listed) == {path.name for path in maps.iterdir() if path.suffix in kinds}
     assert {"two_plume_mask.tif", "two_plumes.gpkg"} <= set(listed)
     for name, product in listed.items():

@@ -11,7 +11,8 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
 from p3vae.cli.products.areas import pixel_area_m2
-from p3vae.cli.products.plumes import PlumeOptions, fill_from_neighbours
+from p3vae.cli.products.plume_maps import fill_from_neighbours
+from p3vae.cli.products.plumes import PlumeOptions
 from p3vae.cli.scenes.base import Grid
 from p3vae.models.methane.plumes import find_plumes
 
