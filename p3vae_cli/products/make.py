@@ -188,19 +188,15 @@ def make_products(
             check=check,
             around=lambda window: window.grown(halo, scene.grid.height, scene.grid.width),
         )
-        onto = swath_map(scene, area, grid, utm=options.to_utm, pixel_size=options.pixel_size)
-        swath = None
-        if onto is not None:
-            sinks, swath = maker.resampled(sinks, grid, onto)
+        sinks, swath = maker.on_map(sinks, scene, area, grid)
         warnings = _require_results(scene, valid, list(sinks.values()))
         for sink in sinks.values():
             sink.finish()
             check()
         summary = _summary(sinks, folder / manifest, area, valid, time.monotonic() - started)
         found = after(replace(summary, swath=swath), staging) if after else Findings()
-        if swath is not None:
-            for source in swath.rasters.values():
-                source.unlink()
+        for source in swath.rasters.values() if swath else ():
+            source.unlink()
         check()
         require_unchanged(scene.files)
         summary = replace(
@@ -266,10 +262,14 @@ class _SinkMaker:
         self.cleanup.callback(sink.close)
         return sink
 
-    def resampled(
-        self, swaths: Mapping[str, RasterSink], grid: Grid, onto: SwathMap
-    ) -> tuple[dict[str, RasterSink], SwathMaps]:
-        """The same maps on a map grid, one after the other, and those of the swath."""
+    def on_map(
+        self, swaths: dict[str, RasterSink], scene: Scene, area: Window, grid: Grid
+    ) -> tuple[dict[str, RasterSink], SwathMaps | None]:
+        """Maps of an area on a map grid, if it has one, and those of the swath that they come from."""
+        size = self.options.pixel_size
+        onto = swath_map(scene, area, grid, utm=self.options.to_utm, pixel_size=size)
+        if onto is None:
+            return swaths, None
         sinks, rasters = {}, {}
         for key, swath in swaths.items():
             swath.close()

@@ -194,14 +194,14 @@ def plume_polygons(
     for shape, label in features.shapes(labels, mask=labels > 0, connectivity=8):
         outlines.setdefault(int(label), []).append(shapely.geometry.shape(shape))
     crs = None if grid.crs is None else grid.crs.to_wkt()
-    spare = None if otherwise is None else otherwise.to_crs(crs)
+    fallback = None if otherwise is None else otherwise.to_crs(crs)
     made = []
     for number, row in enumerate(rows):
-        if row["plume"] in outlines or spare is None:
+        if row["plume"] in outlines or fallback is None:
             whole = shapely.MultiPolygon(outlines[row["plume"]])
             made.append(shapely.transform(whole, lambda points: to_map(grid, points)))
         else:
-            made.append(spare.iloc[number])
+            made.append(fallback.iloc[number])
     return geopandas.GeoSeries(made, crs=crs)
 
 

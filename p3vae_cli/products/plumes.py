@@ -143,7 +143,7 @@ def write_plumes(
 def _blind_spots(scene: Scene) -> list[str]:
     """What the scene's bands cannot tell."""
     visible = scene.bands.good & (scene.bands.wavelength_nm < LONGEST_VISIBLE_NM)
-    return [] if visible.any() else ["no visible band: cloud cannot be told from bright ground"]
+    return [] if visible.any() else ["no visible band: cloud cannot be separated from bright ground"]
 
 
 @dataclass(frozen=True, eq=False)

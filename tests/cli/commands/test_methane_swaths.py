@@ -235,7 +235,7 @@ def test_a_prisma_file_with_one_detector_works_or_says_what_is_missing(prisma, t
             del file[f"HDFEOS/SWATHS/PRS_L1_HCO/Data Fields/{missing}_Cube"]
     done = run("invert-methane", tmp_path / "no_VNIR.he5", "-o", tmp_path / "maps", "--method", "mf-log")
     assert done.exit_code == 0, done.output
-    assert "plume 1: " in done.stdout and "cloud cannot be told from bright ground" in done.stdout
+    assert "plume 1: " in done.stdout and "cloud cannot be separated from bright ground" in done.stdout
     said = refusal(1, "invert-methane", tmp_path / "no_SWIR.he5", "-o", tmp_path / "none")
     assert "methane: bands" in said and "1600" in said
 
@@ -249,7 +249,7 @@ def test_the_short_wave_infrared_alone_is_enough_and_the_visible_alone_is_not(ra
                                     offset=offset, centres=(centres[~longer], centres[longer]))  # fmt: skip
     done = run("invert-methane", swir, "-o", tmp_path / "maps", "--method", "mf-log", *ANGLES)
     assert done.exit_code == 0, done.output
-    assert "plume 1: " in done.stdout and "cloud cannot be told from bright ground" in done.stdout
+    assert "plume 1: " in done.stdout and "cloud cannot be separated from bright ground" in done.stdout
     said = refusal(1, "invert-methane", vnir, "-o", tmp_path / "vnir", *ANGLES)
     assert "methane: bands" in said and "1600" in said
     assert not (tmp_path / "vnir").exists()
