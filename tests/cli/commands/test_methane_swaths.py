@@ -13,7 +13,9 @@ import rasterio
 from scipy.spatial import cKDTree
 
 from p3vae.cli.base.tiling import Window
+from p3vae.cli.products.grids import whole
 from p3vae.cli.products.pictures import scene_picture
+from p3vae.cli.products.resample import swath_map
 from p3vae.cli.scenes import open_scene
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
@@ -209,13 +211,16 @@ def test_info_says_where_the_products_of_a_granule_will_lie(granule):
 def test_the_quick_look_of_a_granule_is_its_map(granule):
     path, glt, _, maps = granule
     with open_scene(path) as scene:
-        image = scene_picture(scene, max(glt.shape))
+        area = whole(scene.grid)
+        onto = swath_map(scene, area, scene.grid, utm=False, pixel_size=None)
+        image = scene_picture(scene, max(glt.shape), area, onto)
     shown = (glt > 0).all(axis=2)
     np.testing.assert_array_equal(image[..., 3] > 0, shown)
     assert len(np.unique(np.column_stack([glt[shown], image[shown]]), axis=0)) == len(
         np.unique(glt[shown], axis=0)
     )
     assert run("report", maps, "-o", maps.parent / "page.html").exit_code == 0
+    assert "No quick-look" not in (maps.parent / "page.html").read_text()
 
 
 def test_tanager_finds_the_plume(radiance, tmp_path):
