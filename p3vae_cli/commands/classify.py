@@ -37,6 +37,15 @@ if TYPE_CHECKING:
 @click.option("--unknown", is_flag=True, help="Mark pixels unlike anything the model learned (value 255).")
 @click.option("--materials", is_flag=True, help="Also write the likeliest material and its probability.")
 @click.option("--fractions", is_flag=True, help="Also write the cover fraction of every class, with its std.")
+@click.option(
+    "--smooth",
+    type=click.IntRange(1, 50),
+    metavar="PIXELS",
+    help='Also write the map with each pixel as most within this radius ("p3vae smooth").',
+)
+@click.option(
+    "--polygons", is_flag=True, help="Also write the map, smoothed if asked, as polygons with areas."
+)
 @device_option
 @irradiance_options
 @output_options
@@ -49,6 +58,8 @@ def classify(
     unknown: bool,
     materials: bool,
     fractions: bool,
+    smooth: int | None,
+    polygons: bool,
     device: str,
     irradiance: IrradianceOptions,
     outputs: OutputOptions,
@@ -58,9 +69,12 @@ def classify(
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
+    from p3vae.cli.workflows.extras import LandCoverExtras
     from p3vae.cli.workflows.jobs import ClassifyJob
     from p3vae.cli.workflows.landcover import ClassifyOptions
     from p3vae.cli.workflows.mapping import map_scenes
 
     options = ClassifyOptions(method, probabilities, unknown, irradiance, materials, fractions)
-    map_scenes(scenes, scene_options, outputs, ClassifyJob(model, device, options))
+    map_scenes(
+        scenes, scene_options, outputs, ClassifyJob(model, device, options, LandCoverExtras(smooth, polygons))
+    )

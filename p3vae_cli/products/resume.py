@@ -11,7 +11,16 @@ from p3vae.cli.base.errors import ProductError, UsageError
 from p3vae.cli.products.manifest import finite, read_manifest, sha256
 from p3vae.cli.scenes.identity import FileIdentity
 
-_ADDITIONS = {"command", "probabilities", "unknown", "materials", "fractions", "relight"}
+_ADDITIONS = {
+    "command",
+    "probabilities",
+    "unknown",
+    "materials",
+    "fractions",
+    "relight",
+    "smooth",
+    "polygons",
+}
 """Options that add products, or classes to a map, but change no map that two commands make."""
 _SHOWN = 40
 """Characters shown of a value."""

@@ -2,7 +2,9 @@
 
 TITLES = {
     "plumes": "Plumes",
+    "landcover_polygons": "Land cover, polygons",
     "landcover": "Land cover",
+    "landcover_smooth": "Land cover, smoothed",
     "confidence": "Confidence",
     "methane": "Methane [ppm m]",
     "methane_std": "Methane, std [ppm m]",

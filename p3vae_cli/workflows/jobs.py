@@ -12,6 +12,7 @@ from p3vae.cli.workflows.mapping import Job, Plan, Planner
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes.base import Scene
+    from p3vae.cli.workflows.extras import LandCoverExtras
     from p3vae.cli.workflows.irradiance import IrradianceOptions
     from p3vae.cli.workflows.landcover import ClassifyOptions
     from p3vae.cli.workflows.methane_fit import MethaneOptions
@@ -43,6 +44,7 @@ class ClassifyJob(Job):
     model: Path | None
     device: str
     options: ClassifyOptions
+    extras: LandCoverExtras | None = None
 
     command: ClassVar[str] = "classify"
     bytes_per_pixel: ClassVar[int] = 13
@@ -52,15 +54,19 @@ class ClassifyJob(Job):
         """See `Job`."""
         from p3vae.cli.workflows.model_files import find_model
 
-        return {"model": find_model(self.model), **asdict(self.options)}
+        more = {} if self.extras is None else self.extras.request()
+        return {"model": find_model(self.model), **asdict(self.options), **more}
 
     def planner(self) -> Planner:
         """See `Job`."""
         from p3vae.cli.workflows.landcover import classify_plan
         from p3vae.cli.workflows.model_files import load_land_cover, model_name
 
-        loaded = load_land_cover(self.model, self.device)
-        return lambda scene: classify_plan(scene, loaded, self.options, model_name(self.model))
+        loaded, name = load_land_cover(self.model, self.device), model_name(self.model)
+        if self.extras is None:
+            return lambda scene: classify_plan(scene, loaded, self.options, name)
+        extras = self.extras
+        return lambda scene: extras.added_to(classify_plan(scene, loaded, self.options, name))
 
     @property
     def land_cover_model(self) -> Path | None:

@@ -9,6 +9,7 @@ from p3vae.cli.products.pictures import raster_style
 from p3vae.cli.products.qgis_project import PROJECT, ProjectLayer, is_foreign, write_project
 from p3vae.cli.products.titles import ordered, title_of
 from p3vae.cli.products.vector_styles import plume_style
+from p3vae.cli.workflows.extras import POLYGONS
 from p3vae.cli.workflows.report.runs import SceneProducts, read_runs
 
 VISIBLE = ("plumes", "landcover", "methane", "irradiance", "brightness")
@@ -39,6 +40,10 @@ def _layers(entry: SceneProducts) -> list[ProjectLayer]:
             layers.append(ProjectLayer(path, title_of(key), entry.name, visible, style.read_bytes()))
         elif key == "plumes" and path.suffix in _VECTORS:
             layers.append(ProjectLayer(path, title_of(key), entry.name, True, plume_style(), "plumes"))
+        elif key == POLYGONS and style.is_file():
+            layers.append(
+                ProjectLayer(path, title_of(key), entry.name, False, style.read_bytes(), "landcover")
+            )
     style_of_scene = raster_style(entry.scene) if entry.scene.suffix.lower() in _READ_BY_QGIS else None
     if style_of_scene is not None:
         layers.append(ProjectLayer(entry.scene, "Scene, true colour", entry.name, True, style_of_scene))
