@@ -5,7 +5,7 @@ b = [continuum code, absorbing bands] of a pixel (see `Features`), z_I its compo
     p(b) = sum_k pi_k N(b; mu_k, Sigma_k)
     p(x | b, z) = N(x; T(z) b, noise)          T = 1 on the continuum code
 
-`GridPosterior` integrates b exactly and z on a grid; its expectations give the `Moments` from which pi, mu
+`EvidenceTables` integrate b exactly and z on a grid; `expectation` gives the `Moments` from which pi, mu
 and Sigma are learned again, with plume pixels whose z is unknown.
 """
 
