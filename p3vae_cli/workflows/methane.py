@@ -19,7 +19,7 @@ from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.methane_fit import Fitted, MethaneOptions, absorption_table, fit_method
 from p3vae.cli.workflows.methane_maps import SPECS, MethaneMaps, methane_specs
 from p3vae.cli.workflows.methane_scene import MethaneScene
-from p3vae.cli.workflows.model_files import require_quantity
+from p3vae.cli.workflows.model_files import require_quantity, resolve_device
 from p3vae.models.checkpoint import write_model_file
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.physics.methane import MethaneAbsorption
@@ -28,17 +28,20 @@ BACKGROUND_PIXELS = 40_000
 """Pixels of the scene from which the background is learned."""
 
 
-def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int, int], None]) -> Plan:
+def methane_plan(
+    scene: Scene, options: MethaneOptions, device: str, progress: Callable[[int, int], None]
+) -> Plan:
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
     _require_sense(options)
+    chosen = _device(device, options)
     options.plumes.wind_of(scene)  # a table without this scene is refused before the work
     if options.save_model is not None:
         require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
         require_folder(options.save_model.parent)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = MethaneScene.from_scene(scene, drawn, absorption_table(options), options.largest_ppm_m)
-    fitted = fit_method(scene, view, drawn, options, progress)
+    fitted = fit_method(scene, view, drawn, options, chosen, progress)
     if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
         with writing(options.save_model):
             write_model_file(options.save_model, fitted.method.to_file())
@@ -53,6 +56,16 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
     return Plan(
         maps, methane_specs(fitted.prior), digest, settings, halo=maps.halo, after=after, more=PLUME_FILES
     )
+
+
+def _device(name: str, options: MethaneOptions) -> str:
+    """Where to invert; the filters and optimal estimation need double precision, which Apple's GPUs lack."""
+    device = resolve_device(name)
+    if device != "mps" or options.method == "p3vae":
+        return device
+    if name == "auto":
+        return "cpu"
+    raise UsageError(f"--method {options.method} needs double precision", remedy="use --device cpu")
 
 
 def _notes(view: MethaneScene) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,13 +21,14 @@ from p3vae.cli.scenes.masking import read_mask
 from p3vae.cli.workflows.methane_scene import MethaneScene
 from p3vae.cli.workflows.model_files import model_errors
 from p3vae.models.checkpoint import read_model_file
+from p3vae.models.methane.devices import Inverter, OnDevice
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import KIND, MethaneP3VAE, pixels_needed
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.plume_prior import PlumePrior
 from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.screening import background_mask
-from p3vae.models.methane.types import MethaneEstimate, MethaneSettings
+from p3vae.models.methane.types import MethaneSettings
 from p3vae.physics.methane import MethaneAbsorption
 
 MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
@@ -65,13 +66,6 @@ class MethaneOptions:
         return USUAL_MAX_PPM_M if self.max_ppm_m is None else self.max_ppm_m
 
 
-class Inverter(Protocol):
-    """Any fitted method."""
-
-    def invert(self, radiance: torch.Tensor, detector_column: torch.Tensor | None = None) -> MethaneEstimate:
-        """Enhancement of radiance (pixels, bands)."""
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Learning is many small matrices: with more threads it takes longer, twice as long on a busy machine."""
@@ -106,6 +100,8 @@ class Fitted:
     """A method that has learned from a scene."""
 
     method: Inverter
+    inverter: OnDevice
+    """The method on the device that was chosen."""
     prior: PlumePrior | None
     """None: estimates stand as they are."""
 
@@ -115,19 +111,22 @@ def fit_method(
     view: MethaneScene,
     drawn: DrawnPixels,
     options: MethaneOptions,
+    device: str,
     progress: Callable[[int, int], None],
 ) -> Fitted:
-    """Learn from drawn pixels; the p3VAE also learns what the scene says about plumes."""
+    """Learn from drawn pixels, on the CPU; the p3VAE also learns what the scene says about plumes."""
     with _one_thread():
         method = _saved(options.model, view) if options.model else _fit(scene, view, drawn, options, progress)
+        inverter = OnDevice.move(method, device)
         if not isinstance(method, MethaneP3VAE):
-            return Fitted(method, None)
+            return Fitted(method, inverter, None)
         used = np.flatnonzero(view.usable(drawn.spectra[:, view.bands], drawn.col))
         clear, row, col = view.clear[used], drawn.row[used], drawn.col[used]
         if not clear.any():
             raise _too_few(scene, view, 1, 0)
-        found = method.invert(torch.from_numpy(drawn.spectra[used][:, view.bands]), view.groups(col))
-        return Fitted(method, PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col))
+        found = inverter.invert(torch.from_numpy(drawn.spectra[used][:, view.bands]), view.groups(col))
+        prior = PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col)
+        return Fitted(method, inverter, prior)
 
 
 def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
