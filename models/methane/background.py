@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from sklearn.mixture import GaussianMixture
-from torch import Tensor
+from scipy.cluster.vq import kmeans2
+from torch import Tensor, nn
+from torch.distributions import MultivariateNormal
 
 from p3vae.models.methane.features import PixelFeatures
 
@@ -25,7 +27,10 @@ PRIOR_SHARE = 0.1
 """That prior, as a share of the pooled covariance: ground of one kind varies less than all kinds together."""
 EIGENVALUE_FLOOR = 1e-3
 """Of the noise variance: no direction of the background is known better than this."""
-GMM_FEATURES = 12
+CLUSTER_ROUNDS, CLUSTER_VARIANCE = 50, 1e-2
+"""Of expectation-maximisation, and the least variance of a cluster, over that of all pixels."""
+LEADING = 12
+"""Elements of the continuum code by which pixels are clustered to begin with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +64,23 @@ def single_gaussian(spectra: PixelFeatures) -> Background:
 
 
 def continuum_clusters(continuum: Tensor, components: int, seed: int) -> Tensor:
-    """Share (pixels, components) of each pixel in clusters of the continuum code, which no plume alters."""
-    lead = continuum[:, :GMM_FEATURES]
-    scaled = ((lead - lead.mean(0)) / lead.std(0)).numpy()
-    mixture = GaussianMixture(components, reg_covar=1e-2, random_state=seed, max_iter=100)
-    return torch.as_tensor(mixture.fit(scaled).predict_proba(scaled))
+    """Share (pixels, components) of each pixel in clusters of the continuum code, which no plume alters.
+
+    A Gaussian mixture of the leading elements by expectation-maximisation, from k-means.
+    """
+    lead = continuum[:, :LEADING]
+    scaled = ((lead - lead.mean(0)) / lead.std(0)).double()
+    _, cluster = kmeans2(scaled.numpy(), components, minit="++", rng=np.random.default_rng(seed))
+    share = nn.functional.one_hot(torch.as_tensor(cluster, dtype=torch.long), components).double()
+    narrowest = CLUSTER_VARIANCE * torch.eye(scaled.shape[1], dtype=torch.float64)
+    for _ in range(CLUSTER_ROUNDS):
+        count = share.sum(0).clamp(min=1.0)
+        mean = share.T @ scaled / count[:, None]
+        second = torch.einsum("nk,nd,ne->kde", share, scaled, scaled) / count[:, None, None]
+        covariance = second - mean[:, :, None] * mean[:, None, :] + narrowest
+        density = MultivariateNormal(mean, covariance).log_prob(scaled[:, None])  # type: ignore[no-untyped-call]
+        share = (density + torch.log(count)).softmax(1)
+    return share
 
 
 @dataclass(frozen=True, eq=False)

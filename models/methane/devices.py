@@ -6,7 +6,6 @@ from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from p3vae.models.methane.types import MethaneEstimate

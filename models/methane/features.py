@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -129,5 +129,5 @@ class Features:
             return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
 
         noise = SensorNoise(moved(self.noise.read), moved(self.noise.shot))
-        tensors = (moved(each) for each in vars(self).values() if isinstance(each, Tensor))
-        return Features(*tensors, noise)
+        own = {name: moved(each) for name, each in vars(self).items() if isinstance(each, Tensor)}
+        return replace(self, **own, noise=noise)

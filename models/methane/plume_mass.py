@@ -76,6 +76,8 @@ class Plume:
     mass: Mass | None
     emission: EmissionRate | None
     """Q, when the wind is known too."""
+    methane_log_ratio: float | None = None
+    """Of its spectrum, see `vetting`; None where it was not looked at."""
 
     @property
     def probability(self) -> float:

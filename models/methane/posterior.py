@@ -188,7 +188,7 @@ class EvidenceTables(Tables):
         return torch.full(shape, -torch.inf, device=self.misfit.device)
 
     def _likely(self, spectra: PixelFeatures) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """(component, pixels that may belong to it, ln p(x, k | z) of these on the nodes), a few at a time."""
+        """(component, pixels that may belong to it, ln p(x, k | z) on the nodes), a few at a time."""
         for brightness_bin, rows in groups(bin_of(spectra.brightness, self.brightness_bins)):
             for part in torch.split(rows, CHUNK):
                 mine = spectra.at(part)
@@ -212,11 +212,12 @@ class EvidenceTables(Tables):
         absorbing = spectra.absorbing.float() @ self.projection
         seen = torch.cat([absorbing, continuum, torch.ones_like(continuum[:, :1])], 1)
         whitened = (seen @ self.misfit[brightness_bin, k]).view(len(seen), self.nodes, -1)
-        return -self.half_log_det[brightness_bin, k] - 0.5 * torch.linalg.vecdot(whitened, whitened)
+        misfit: Tensor = torch.linalg.vecdot(whitened, whitened)
+        return -self.half_log_det[brightness_bin, k] - 0.5 * misfit
 
 
 def _regression(background: Background, noise: PixelNoise) -> tuple[Tensor, Tensor, Tensor]:
-    """Covariance of the continuum code, gain of the absorbing bands given it, and what that leaves unexplained."""
+    """Covariance of the continuum code, gain of the absorbing bands given it, what that leaves."""
     q, cov = background.continuum_size, background.covariance + noise.common
     continuum = cov[:, :q, :q] + noise.continuum
     gain = torch.linalg.solve(continuum, cov[:, :q, q:])

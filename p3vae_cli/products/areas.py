@@ -9,6 +9,7 @@ import numpy.typing as npt
 import shapely
 from pyproj import Geod
 from rasterio.transform import AffineTransformer, GCPTransformer
+from rasterio.warp import transform
 
 from p3vae.cli.scenes.base import Grid
 
@@ -17,6 +18,7 @@ M2_PER_HECTARE = 1e4
 _DIGITS_HECTARES, _DIGITS_SHARE = 4, 6
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -103,3 +105,18 @@ def to_map(grid: Grid, pixels: FloatArray) -> FloatArray:
 def area_format(total: float) -> str:
     """A format that shows four digits of the largest area."""
     return f",.{int(np.clip(4 - np.ceil(np.log10(max(total, 1e-9))), 0, 4))}f"
+
+
+def same_pixels(row: IntArray, col: IntArray, grid: Grid, other: Grid) -> tuple[IntArray, IntArray]:
+    """Pixels of a grid as those of another, of which it is a part or a resampled copy."""
+    if (grid.height, grid.width) == (other.height, other.width):
+        return row, col
+    x, y = to_map(grid, np.column_stack([col, row]).astype(np.float64) + 0.5).T
+    if grid.crs is not None and grid.crs != other.crs:
+        x, y = (np.asarray(values) for values in transform(grid.crs, other.crs, x, y))
+    if other.transform is not None:
+        found = AffineTransformer(other.transform).rowcol(x, y, op=np.floor)
+    else:
+        found = GCPTransformer(list(other.gcps), tps=True).rowcol(x, y, op=np.floor)
+    own = np.asarray(found).astype(np.int64)
+    return own[0], own[1]

@@ -15,9 +15,11 @@ from rasterio.warp import transform
 from p3vae.cli.products.areas import WGS84, to_map
 from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.models.methane.plume_mass import Place, Plume, Wind
+from p3vae.models.methane.vetting import named
 
 FIELDS = (
     *("id", "scene", "time_utc", "sensor", "plume", "probability", "false_plumes", "touches_edge"),
+    *("spectrum", "methane_log_ratio"),
     *("clear_share", "pixels", "area_m2", "peak_ppm_m", "mean_ppm_m", "peak_lon", "peak_lat"),
     *("source_lon", "source_lat", "direction_deg", "ime_kg", "ime_std_kg", "ime_std_noise_kg"),
     *("ime_std_background_kg", "ime_std_mask_kg", "ime_std_absorption_kg", "q_kg_h", "q_std_kg_h"),
@@ -55,6 +57,8 @@ def plume_rows(
             "probability": plume.probability,
             "false_plumes": plume.false_plumes,
             "touches_edge": plume.touches_edge,
+            "spectrum": None if plume.methane_log_ratio is None else named(plume.methane_log_ratio),
+            "methane_log_ratio": plume.methane_log_ratio,
             "clear_share": float(clear[labels == plume.label].mean()),
             "pixels": plume.pixels,
             "area_m2": plume.area_m2,
@@ -124,6 +128,8 @@ def plume_line(plume: Plume) -> str:
         f"plume {plume.label}: {plume.pixels:,} pixels, peak {plume.peak_ppm_m:,.0f} ppm·m, "
         f"probability {plume.probability:.3f}"
     )
+    if plume.methane_log_ratio is not None:
+        line += f", spectrum: {named(plume.methane_log_ratio)}"
     if plume.mass is not None and plume.area_m2 is not None:
         line += f", {plume.area_m2 / 1e6:.2f} km², IME {plume.mass.kg:,.0f} ± {plume.mass.std_kg:,.0f} kg"
     if plume.emission is not None:

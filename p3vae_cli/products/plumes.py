@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from p3vae.cli.products.vector_styles import plume_style
 from p3vae.cli.products.vectors import write_geopackage
 from p3vae.cli.products.wind import SceneWind, WindOption
 from p3vae.cli.scenes.base import Grid, Scene
-from p3vae.models.methane.plume_mass import Wind, list_plumes
+from p3vae.models.methane.plume_mass import Plume, Wind, list_plumes
 from p3vae.models.methane.plumes import FoundPlumes, PlumeRule, count_false_alarms, find_plumes
 from p3vae.physics.emission import (
     DEFAULT_EFFECTIVE_WIND,
@@ -108,8 +109,18 @@ class _MethaneMap:
     tags: dict[str, str]
 
 
+Vet = Callable[[Sequence[Plume], npt.NDArray[np.int32], Values, Grid], list[Plume]]
+"""Plumes of a map, its label image, enhancement and grid; returns the plumes with what their spectra say."""
+
+
 def write_plumes(
-    summary: RunSummary, staging: Staging, scene: Scene, options: PlumeOptions, *, prior: bool
+    summary: RunSummary,
+    staging: Staging,
+    scene: Scene,
+    options: PlumeOptions,
+    *,
+    prior: bool,
+    vet: Vet | None = None,
 ) -> Findings:
     """Write mask and polygons of plumes beside the staged maps, and say what they hold.
 
@@ -123,6 +134,8 @@ def write_plumes(
         area = options.ground_sampling_m**2
     wind, given = options.wind_of(scene)
     plumes = list_plumes(*maps, found, area, wind)
+    if vet is not None:
+        plumes = vet(plumes, found.labels, seen.ppm_m, seen.grid)
     source = None if given is None else given.source
     rows = plume_rows(plumes, found.labels, seen.clear, scene, seen.grid, wind, source)
     records = _write(summary, staging, seen, found, rows)

@@ -37,7 +37,7 @@ def draw_samples(
     """At most `per_class` labelled spectra of each class and about `unlabelled` others, by a seeded draw."""
     rng = np.random.default_rng(seed)
     chosen = pixels.subset(_balanced(pixels, per_class, rng), "none was drawn")
-    spectra, valid = _read_pixels(scene, chosen.row, chosen.col)
+    spectra, valid = read_pixels(scene, chosen.row, chosen.col)
     if len(valid) and not valid.any():
         raise LabelError(
             "every labelled pixel is nodata in the scene",
@@ -70,7 +70,7 @@ def _tiles(scene: Scene) -> Iterator[Window]:
     return windows(Window(0, 0, grid.height, grid.width), shape)
 
 
-def _read_pixels(
+def read_pixels(
     scene: Scene, row: Index, col: Index
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
     """Spectra (pixels, bands) and validity (pixels,), reading only the tiles that hold any of them."""

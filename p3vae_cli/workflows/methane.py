@@ -19,10 +19,11 @@ from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.methane_fit import Fitted, MethaneOptions, absorption_table, fit_method
 from p3vae.cli.workflows.methane_maps import SPECS, MethaneMaps, methane_specs
 from p3vae.cli.workflows.methane_scene import MethaneScene
+from p3vae.cli.workflows.methane_vetting import Vetting
 from p3vae.cli.workflows.model_files import require_quantity, resolve_device
 from p3vae.models.checkpoint import write_model_file
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.physics.methane import MethaneAbsorption
+from p3vae.physics.methane import LINE_WIDTH_NM, MethaneAbsorption
 
 BACKGROUND_PIXELS = 40_000
 """Pixels of the scene from which the background is learned."""
@@ -40,19 +41,21 @@ def methane_plan(
         require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
         require_folder(options.save_model.parent)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
-    view = MethaneScene.from_scene(scene, drawn, absorption_table(options), options.largest_ppm_m)
+    gas = absorption_table(options)
+    view = MethaneScene.from_scene(scene, drawn, gas, options.largest_ppm_m)
     fitted = fit_method(scene, view, drawn, options, chosen, progress)
     if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
         with writing(options.save_model):
             write_model_file(options.save_model, fitted.method.to_file())
+    vet = None if fitted.spectra is None else Vetting(scene, view, fitted.spectra)
     maps = MethaneMaps(fitted, view, quality_mask=options.quality_mask)
 
     def after(summary: RunSummary, staging: Staging) -> Findings:
-        found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None)
-        return replace(found, lines=[*_notes(view), *found.lines])
+        found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None, vet=vet)
+        return replace(found, lines=[*_notes(view, gas), *found.lines])
 
     digest = None if options.model is None else sha256(options.model)
-    settings = _settings(scene, view, fitted, options)
+    settings = _settings(scene, view, gas, fitted, options)
     return Plan(
         maps, methane_specs(fitted.prior), digest, settings, halo=maps.halo, after=after, more=PLUME_FILES
     )
@@ -68,8 +71,13 @@ def _device(name: str, options: MethaneOptions) -> str:
     raise UsageError(f"--method {options.method} needs double precision", remedy="use --device cpu")
 
 
-def _notes(view: MethaneScene) -> list[str]:
+def _notes(view: MethaneScene, gas: MethaneAbsorption) -> list[str]:
     dead, reported = np.flatnonzero(view.dead), list[str]()
+    if gas.borrowed_lines:
+        reported.append(
+            f"{gas.source} does not resolve methane's lines (steps of {LINE_WIDTH_NM:g} nm would): "
+            "how they saturate is taken from our table"
+        )
     if view.view_zenith_deg is None:
         reported.append("the view zenith is unknown and taken as 0 (--view-zenith DEG)")
     if len(dead):
@@ -77,7 +85,9 @@ def _notes(view: MethaneScene) -> list[str]:
     return reported
 
 
-def _settings(scene: Scene, view: MethaneScene, fitted: Fitted, options: MethaneOptions) -> dict[str, Any]:
+def _settings(
+    scene: Scene, view: MethaneScene, gas: MethaneAbsorption, fitted: Fitted, options: MethaneOptions
+) -> dict[str, Any]:
     """What decides the result, for the manifest."""
     method, prior = fitted.method, fitted.prior
     return {
@@ -85,7 +95,7 @@ def _settings(scene: Scene, view: MethaneScene, fitted: Fitted, options: Methane
         "air_mass_factor": view.optics.air_mass_factor,
         "sun_zenith_deg": view.sun_zenith_deg,
         "view_zenith_deg": view.view_zenith_deg,
-        "absorption": str(options.absorption or MethaneAbsorption.load().source),
+        "absorption": gas.source if options.absorption is None else str(options.absorption),
         "absorption_scale": options.absorption_scale,
         "max_ppm_m": method.settings.max_ppm_m if isinstance(method, MethaneP3VAE) else options.largest_ppm_m,
         "smile": view.optics.detector_columns is not None,

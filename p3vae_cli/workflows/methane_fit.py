@@ -25,10 +25,11 @@ from p3vae.models.methane.devices import Inverter, OnDevice
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import KIND, MethaneP3VAE, pixels_needed
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
-from p3vae.models.methane.plume_prior import PlumePrior
+from p3vae.models.methane.plume_prior import IntArray, PlumePrior
 from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneSettings
+from p3vae.models.methane.vetting import SpectrumTest
 from p3vae.physics.methane import MethaneAbsorption
 
 MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
@@ -36,6 +37,8 @@ MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
 USUAL_MAX_PPM_M = 50_000.0
 ROOM_BELOW_ZERO_PPM_M = 5000.0
 """Several standard deviations of a usual pixel [ppm m]."""
+MOST_OF_TEST = 12_000
+"""Plume-free pixels from which the test of plumes' spectra is learned."""
 FEWEST_UNDER_PLUME = 200
 """With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
 
@@ -85,7 +88,7 @@ def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     try:
         rows = read_columns(path, ("wavelength_nm", "absorption"))
         wavelength, absorption = rows[np.lexsort(rows.T[::-1])].T
-        table = MethaneAbsorption.from_table(wavelength, absorption, source=path.name)
+        table = MethaneAbsorption.from_user(wavelength, absorption, source=path.name)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot be read as an absorption table: {error}",
@@ -104,6 +107,8 @@ class Fitted:
     """The method on the device that was chosen."""
     prior: PlumePrior | None
     """None: estimates stand as they are."""
+    spectra: SpectrumTest | None
+    """None: too few pixels to learn it from."""
 
 
 def fit_method(
@@ -116,17 +121,66 @@ def fit_method(
 ) -> Fitted:
     """Learn from drawn pixels, on the CPU; the p3VAE also learns what the scene says about plumes."""
     with _one_thread():
-        method = _saved(options.model, view) if options.model else _fit(scene, view, drawn, options, progress)
+        ground = _Ground.of(scene, view, drawn, options.plume_mask)
+        if options.model is not None:
+            method: Inverter = _saved(options.model, view)
+        else:
+            ground.require(pixels_needed(view.optics), scene, view)
+            method = _learned(ground, view, options, progress)
         inverter = OnDevice.move(method, device)
-        if not isinstance(method, MethaneP3VAE):
-            return Fitted(method, inverter, None)
-        used = np.flatnonzero(view.usable(drawn.spectra[:, view.bands], drawn.col))
-        clear, row, col = view.clear[used], drawn.row[used], drawn.col[used]
-        if not clear.any():
-            raise _too_few(scene, view, 1, 0)
-        found = inverter.invert(torch.from_numpy(drawn.spectra[used][:, view.bands]), view.groups(col))
-        prior = PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col)
-        return Fitted(method, inverter, prior)
+        prior = _prior(inverter, scene, view, drawn) if isinstance(method, MethaneP3VAE) else None
+        return Fitted(method, inverter, prior, ground.spectra(view))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """Clear pixels with signal in every band, (pixels,) of those drawn."""
+
+    radiance: torch.Tensor
+    column: torch.Tensor | None
+    free: torch.Tensor
+    """Those without plume, a mask."""
+    row: IntArray
+    col: IntArray
+
+    @classmethod
+    def of(cls, scene: Scene, view: MethaneScene, drawn: DrawnPixels, plume_mask: Path | None) -> _Ground:
+        """Plumes are where the mask says, or where a robust filter finds them."""
+        used = view.clear & (drawn.spectra[:, view.bands] > 0).all(axis=1) & ~view.dead[drawn.col]
+        radiance = torch.from_numpy(drawn.spectra[np.ix_(used, view.bands)])
+        row, col = drawn.row[used], drawn.col[used]
+        column = view.groups(col)
+        if plume_mask is not None:
+            grid = scene.grid
+            inside = read_mask(plume_mask, grid).kept(Window(0, 0, grid.height, grid.width))
+            free = torch.from_numpy(~inside[row, col])
+        elif len(radiance) < pixels_needed(view.optics):
+            free = torch.ones(len(radiance), dtype=torch.bool)
+        else:
+            free = background_mask(radiance, view.optics, column)
+        return cls(radiance, column, free, row, col)
+
+    def require(self, needed: int, scene: Scene, view: MethaneScene) -> None:
+        """Refuse a scene with too little ground to learn from."""
+        if int(self.free.sum()) < needed:
+            raise _too_few(scene, view, needed, int(self.free.sum()))
+
+    def spectra(self, view: MethaneScene) -> SpectrumTest | None:
+        """What plume-free spectra look like, from some of them."""
+        free = np.flatnonzero(self.free.numpy())
+        if len(free) < pixels_needed(view.optics):
+            return None
+        some = free[:: -(-len(free) // MOST_OF_TEST)]
+        return SpectrumTest.learn(self.radiance[some], view.optics, self.row[some], self.col[some])
+
+
+def _prior(inverter: OnDevice, scene: Scene, view: MethaneScene, drawn: DrawnPixels) -> PlumePrior:
+    used = np.flatnonzero(view.usable(drawn.spectra[:, view.bands], drawn.col))
+    clear, row, col = view.clear[used], drawn.row[used], drawn.col[used]
+    if not clear.any():
+        raise _too_few(scene, view, 1, 0)
+    found = inverter.invert(torch.from_numpy(drawn.spectra[np.ix_(used, view.bands)]), view.groups(col))
+    return PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col)
 
 
 def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
@@ -144,30 +198,6 @@ def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
         raise BandMismatchError(str(error), path=path) from error
 
 
-def _fit(
-    scene: Scene,
-    view: MethaneScene,
-    drawn: DrawnPixels,
-    options: MethaneOptions,
-    progress: Callable[[int, int], None],
-) -> Inverter:
-    spectra = drawn.spectra[:, view.bands]
-    lit = view.clear & (spectra > 0).all(axis=1) & ~view.dead[drawn.col]
-    radiance, column = torch.from_numpy(spectra[lit]), view.groups(drawn.col[lit])
-    needed = pixels_needed(view.optics)
-    if len(radiance) < needed:
-        raise _too_few(scene, view, needed, len(radiance))
-    if options.plume_mask is None:
-        free = background_mask(radiance, view.optics, column)
-    else:
-        grid = scene.grid
-        inside = read_mask(options.plume_mask, grid).kept(Window(0, 0, grid.height, grid.width))
-        free = torch.from_numpy(~inside[drawn.row[lit], drawn.col[lit]])
-    if int(free.sum()) < needed:
-        raise _too_few(scene, view, needed, int(free.sum()))
-    return _learned(radiance, free, column, view, options, progress)
-
-
 def _too_few(scene: Scene, view: MethaneScene, needed: int, found: int) -> SceneError:
     return SceneError(
         f"{needed} clear, plume-free pixels are needed to learn the background, {found} were found "
@@ -178,14 +208,10 @@ def _too_few(scene: Scene, view: MethaneScene, needed: int, found: int) -> Scene
 
 
 def _learned(
-    radiance: torch.Tensor,
-    free: torch.Tensor,
-    column: torch.Tensor | None,
-    view: MethaneScene,
-    options: MethaneOptions,
-    progress: Callable[[int, int], None],
+    ground: _Ground, view: MethaneScene, options: MethaneOptions, progress: Callable[[int, int], None]
 ) -> Inverter:
-    optics, background = view.optics, radiance[free]
+    optics, free, radiance, column = view.optics, ground.free, ground.radiance, ground.column
+    background = radiance[free]
     free_column = None if column is None else column[free]
     if options.method in ("mf", "mf-log"):
         variant: Literal["classic", "log"] = "classic" if options.method == "mf" else "log"

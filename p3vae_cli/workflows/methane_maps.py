@@ -50,9 +50,7 @@ class MethaneMaps:
         """Enhancement, std, sensitivity and quality, (rows, cols) each."""
         rows, cols = tile.valid.shape
         step = max(1, CHUNK_PIXELS // cols)
-        parts = self._pool.map(
-            lambda row: self._rows(tile, slice(row, row + step)), range(0, rows, step)
-        )
+        parts = self._pool.map(lambda row: self._rows(tile, slice(row, row + step)), range(0, rows, step))
         estimate, quality = (np.concatenate(part, axis=-2) for part in zip(*parts, strict=True))
         usable = estimate[1] != NODATA
         if self._prior is not None and usable.any():

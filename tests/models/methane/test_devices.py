@@ -91,17 +91,13 @@ def p3vae(smile: bool) -> MethaneP3VAE:
 METHODS = {
     "p3vae": lambda: p3vae(smile=False),
     "p3vae, smile": lambda: p3vae(smile=True),
-    "oe": lambda: OptimalEstimation.fit(
-        ground(600, 0), optics(smile=True), prior_mean=0.0, prior_std=1e4
-    ),
+    "oe": lambda: OptimalEstimation.fit(ground(600, 0), optics(smile=True), prior_mean=0.0, prior_std=1e4),
     "mf": lambda: MatchedFilter.fit(ground(600, 0), optics(smile=False), variant="classic"),
     "mf-log": lambda: MatchedFilter.fit(ground(600, 0), optics(smile=False), variant="log"),
     "mag1c": lambda: MatchedFilter.fit(
         ground(600, 0), optics(smile=True), variant="mag1c", detector_column=torch.arange(600) // 300
     ),
-    "paper": lambda: fit_paper(
-        ground(600, 0), ground(64, 1), optics(smile=False), PaperSettings(epochs=1)
-    ),
+    "paper": lambda: fit_paper(ground(600, 0), ground(64, 1), optics(smile=False), PaperSettings(epochs=1)),
 }
 
 
