@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from scipy.cluster.vq import kmeans2
 from torch import Tensor, nn
-from torch.distributions import MultivariateNormal
 
 from p3vae.models.methane.features import PixelFeatures
 
@@ -74,12 +73,14 @@ def continuum_clusters(continuum: Tensor, components: int, seed: int) -> Tensor:
     share = nn.functional.one_hot(torch.as_tensor(cluster, dtype=torch.long), components).double()
     narrowest = CLUSTER_VARIANCE * torch.eye(scaled.shape[1], dtype=torch.float64)
     for _ in range(CLUSTER_ROUNDS):
-        count = share.sum(0).clamp(min=1.0)
-        mean = share.T @ scaled / count[:, None]
-        second = torch.einsum("nk,nd,ne->kde", share, scaled, scaled) / count[:, None, None]
-        covariance = second - mean[:, :, None] * mean[:, None, :] + narrowest
-        density = MultivariateNormal(mean, covariance).log_prob(scaled[:, None])  # type: ignore[no-untyped-call]
-        share = (density + torch.log(count)).softmax(1)
+        density = []
+        for weight in share.T:
+            count = weight.sum().clamp(min=1.0)
+            centred = scaled - weight @ scaled / count
+            factor = torch.linalg.cholesky((weight * centred.T) @ centred / count + narrowest)
+            distance = torch.linalg.solve_triangular(factor, centred.T, upper=False).square().sum(0)
+            density.append(torch.log(count) - torch.log(factor.diagonal()).sum() - 0.5 * distance)
+        share = torch.stack(density, 1).softmax(1)
     return share
 
 

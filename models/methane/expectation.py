@@ -7,8 +7,10 @@ from torch import Tensor
 
 from p3vae.models.methane.background import Background, Moments, joint
 from p3vae.models.methane.features import Features, PixelFeatures
-from p3vae.models.methane.posterior import EvidenceTables, PixelNoise, bin_of, groups
+from p3vae.models.methane.posterior import CHUNK, EvidenceTables, PixelNoise, bin_of, groups
 
+KEYS_AT_ONCE = 32
+"""Pairs of brightness and concentration whose regressions are held in memory."""
 LEAST_SHARE = 1e-3
 """Of a pixel in a component, below which it is not counted there."""
 
@@ -33,10 +35,8 @@ def expectation(
     tables = EvidenceTables.tabulate(
         background, features, transmittance, brightness_bins, model_error=model_error
     )
-    log_joint = tables.log_likelihood(spectra)
-    weights = torch.logsumexp(log_joint, 2).softmax(1).double() if share is None else share
-    uniform = torch.rand(log_joint.shape, generator=generator).clamp_(min=1e-20)
-    node = (log_joint - uniform.log_().neg_().log_()).argmax(2)
+    own, node = _drawn(tables, spectra, generator)
+    weights = own if share is None else share
     key = bin_of(spectra.brightness, brightness_bins)[:, None] * len(transmittance) + node
     noises = [
         PixelNoise.at(float(value), background, features, transmittance, model_error)
@@ -48,16 +48,28 @@ def expectation(
         k = target if share is None else 0
         used = torch.where(weights[:, target] > LEAST_SHARE)[0]
         dealt = groups(key[used, k])
-        if not dealt:
-            continue
-        gains, lefts, means = _gains(
-            background, transmittance, noises, k, torch.tensor([group for group, _ in dealt])
-        )
-        for i, (_, rows) in enumerate(dealt):
-            pixels = used[rows]
-            b = background.mean[k] + (x[pixels] - means[i]) @ gains[i]
-            moments.add(target, weights[pixels, target], b, lefts[i])
+        for start in range(0, len(dealt), KEYS_AT_ONCE):
+            some = dealt[start : start + KEYS_AT_ONCE]
+            keys = torch.tensor([group for group, _ in some])
+            regressions = zip(*_gains(background, transmittance, noises, k, keys), strict=True)
+            for (_, rows), (gain, left, mean) in zip(some, regressions, strict=True):
+                pixels = used[rows]
+                b = background.mean[k] + (x[pixels] - mean) @ gain
+                moments.add(target, weights[pixels, target], b, left)
     return moments
+
+
+def _drawn(
+    tables: EvidenceTables, spectra: PixelFeatures, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Share of each pixel in the components, and a node drawn for each, (pixels, components) both."""
+    shares, nodes = [], []
+    for rows in torch.split(torch.arange(len(spectra)), CHUNK):
+        log_joint = tables.log_likelihood(spectra.at(rows))
+        shares.append(torch.logsumexp(log_joint, 2).softmax(1).double())
+        uniform = torch.rand(log_joint.shape, generator=generator).clamp_(min=1e-20)
+        nodes.append((log_joint - uniform.log_().neg_().log_()).argmax(2))
+    return torch.cat(shares), torch.cat(nodes)
 
 
 def _gains(

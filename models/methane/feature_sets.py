@@ -21,7 +21,7 @@ from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.posterior import ConcentrationGrid, EvidenceTables, choose_brightness_bins
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 
-COLUMN_GROUPS = 8
+COLUMN_GROUPS = 4
 """Detector columns are treated in this many groups of neighbours: a smile changes slowly across them."""
 
 

@@ -15,7 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from p3vae.models.methane.plume_prior import TAILS, error_correlation, neighbourhood_mean
+from p3vae.models.methane.plume_prior import (
+    CELL_PIXELS,
+    TAILS,
+    error_correlation,
+    neighbourhood_mean,
+)
 from p3vae.models.methane.screening import MAD_TO_STD
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -23,6 +28,8 @@ BoolArray = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int32]
 Float64 = npt.NDArray[np.float64]
 
+ENOUGH_PIXELS = 200_000
+"""To measure the correlation of errors: of a larger map, every so many rows of cells."""
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 UPPER_CLUSTERS = (0.5, 0.9)
 """Quantiles of cluster strength between which the tail of false clusters is measured."""
@@ -94,8 +101,9 @@ def count_false_alarms(
 
 def _significance(ppm_m: FloatArray, std: FloatArray, valid: BoolArray) -> Float64:
     """Mean around each pixel over its std, in units of its scatter in the scene; -inf where invalid."""
-    row, col = np.nonzero(valid)
-    shared = error_correlation(ppm_m[valid] / std[valid], row, col) if len(row) else 0.0
+    rows = np.arange(len(valid)) // CELL_PIXELS % (1 + valid.size // ENOUGH_PIXELS) == 0
+    row, col = np.nonzero(valid & rows[:, None])
+    shared = error_correlation(ppm_m[row, col] / std[row, col], row, col) if len(row) else 0.0
     around, error = neighbourhood_mean(ppm_m, std, valid, shared)
     return _in_scatter(around / error, valid)
 

@@ -25,7 +25,7 @@ from p3vae.models.methane.features import DARKEST, Features, PixelFeatures
 
 UPSAMPLING = 6
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
-LEARNING_BINS, BINS = 6, 10
+LEARNING_BINS, BINS = 6, 7
 """Brightness values with noise tables of their own; for learning, a few will do."""
 DARKER = (1 / 18, 1 / 6, 1 / 2)
 """Further bins, over the lowest of the training pixels: other pixels may lie in deep shadow."""

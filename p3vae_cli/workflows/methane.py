@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.memory import return_memory
 from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.manifest import sha256
 from p3vae.cli.products.plumes import PLUME_FILES, write_plumes
@@ -25,7 +26,9 @@ from p3vae.models.checkpoint import write_model_file
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.physics.methane import LINE_WIDTH_NM, MethaneAbsorption
 
-BACKGROUND_PIXELS = 40_000
+TILE_SIZE = 128
+"""Side of the tiles [pixels]: larger ones take more memory than what libraries and model leave of 700 MB."""
+BACKGROUND_PIXELS = 30_000
 """Pixels of the scene from which the background is learned."""
 
 
@@ -44,6 +47,7 @@ def methane_plan(
     gas = absorption_table(options)
     view = MethaneScene.from_scene(scene, drawn, gas, options.largest_ppm_m)
     fitted = fit_method(scene, view, drawn, options, chosen, progress)
+    return_memory()
     if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
         with writing(options.save_model):
             write_model_file(options.save_model, fitted.method.to_file())
@@ -51,13 +55,21 @@ def methane_plan(
     maps = MethaneMaps(fitted, view, quality_mask=options.quality_mask)
 
     def after(summary: RunSummary, staging: Staging) -> Findings:
+        return_memory()
         found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None, vet=vet)
         return replace(found, lines=[*_notes(view, gas), *found.lines])
 
     digest = None if options.model is None else sha256(options.model)
     settings = _settings(scene, view, gas, fitted, options)
     return Plan(
-        maps, methane_specs(fitted.prior), digest, settings, halo=maps.halo, after=after, more=PLUME_FILES
+        maps,
+        methane_specs(fitted.prior),
+        digest,
+        settings,
+        halo=maps.halo,
+        after=after,
+        more=PLUME_FILES,
+        tile_size=TILE_SIZE,
     )
 
 

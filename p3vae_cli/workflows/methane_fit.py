@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from p3vae.cli.base.errors import BandMismatchError, ModelFileError, SceneError, UsageError
+from p3vae.cli.base.memory import return_memory
 from p3vae.cli.base.tables import read_columns
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.plumes import PlumeOptions
@@ -122,6 +123,7 @@ def fit_method(
     """Learn from drawn pixels, on the CPU; the p3VAE also learns what the scene says about plumes."""
     with _one_thread():
         ground = _Ground.of(scene, view, drawn, options.plume_mask)
+        return_memory()
         if options.model is not None:
             method: Inverter = _saved(options.model, view)
         else:

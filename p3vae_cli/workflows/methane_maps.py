@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 NODATA = -9999.0
 ESTIMATES = ("methane", "methane_std", "methane_sensitivity")
-CHUNK_PIXELS = 8192
+CHUNK_PIXELS = 4096
 """Pixels inverted at once: few enough that copies of their spectra need little memory."""
 LARGEST_SHOWN_PPM_M, ROUND_PPM_M = 10_000.0, 500.0
 """End of the colour scale, the same for every scene, and the step of where it begins to show [ppm m]."""

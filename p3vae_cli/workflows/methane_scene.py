@@ -66,7 +66,7 @@ class MethaneScene:
         dead, stuck = _dead_columns(drawn, seen, clear, scene.grid.width)
         seen &= ~stuck
         lit = clear & ~dead[drawn.col]
-        dark = (drawn.spectra[lit] <= 0).mean(axis=0) if lit.any() else np.ones(len(seen))
+        dark = np.array([(band[lit] <= 0).mean() if lit.any() else 1.0 for band in drawn.spectra.T])
         bands = np.flatnonzero(seen & (dark < MOST_DARK))
         if len(bands) == 0:
             raise SceneError("no band has signal everywhere", path=scene.path, remedy="check --bad-bands")
@@ -120,10 +120,10 @@ def _dead_columns(
     dead, stuck = np.zeros(width, np.bool_), np.zeros(len(seen), np.bool_)
     if len(drawn.col) == 0:
         return dead, stuck
-    lit = np.flatnonzero(seen & ((drawn.spectra[clear] > 0).mean(axis=0) > LIT))
+    lit = np.flatnonzero(seen & np.array([(band[clear] > 0).mean() > LIT for band in drawn.spectra.T]))
     order = np.argsort(drawn.col, kind="stable")
     column, start, count = np.unique(drawn.col[order], return_index=True, return_counts=True)
-    spectra = drawn.spectra[order][:, lit]
+    spectra = drawn.spectra[np.ix_(order, lit)]
     highest, lowest = (extreme.reduceat(spectra, start, axis=0) for extreme in (np.maximum, np.minimum))
     broken = ((highest <= 0) | (highest == lowest)) & (count >= FEWEST_OF_COLUMN)[:, None]
     everywhere = broken.mean(axis=0) > 0.5
