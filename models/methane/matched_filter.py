@@ -159,8 +159,11 @@ def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
     """The filter for `target` over the background `spectra`."""
     mean = spectra.mean(0)
     sample = (spectra - mean).T @ (spectra - mean) / len(spectra)
-    covariance = (1.0 - shrinkage) * sample + shrinkage * torch.diag(sample.diagonal())
-    matched = torch.cholesky_solve(target[:, None], torch.linalg.cholesky(covariance))[:, 0]
+    diagonal = torch.diag(sample.diagonal())
+    factor, failed = torch.linalg.cholesky_ex((1.0 - shrinkage) * sample + shrinkage * diagonal)
+    if int(failed):  # radiance without noise
+        factor = torch.linalg.cholesky((1.0 - MIN_SHRINKAGE) * sample + MIN_SHRINKAGE * diagonal)
+    matched = torch.cholesky_solve(target[:, None], factor)[:, 0]
     power = target @ matched
     return _Statistics(mean, target, matched, power, (matched @ sample @ matched).sqrt() / power)
 

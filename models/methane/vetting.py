@@ -40,6 +40,25 @@ SURE = 3.0
 """Log-likelihood ratio beyond which a spectrum is named: twenty to one."""
 
 
+@dataclass(frozen=True)
+class LogRatio:
+    """ln of the likelihood of methane over that of ground."""
+
+    found: float
+    expected: float
+    """Of a plume as strong whose spectrum is methane's without noise."""
+
+    @property
+    def name(self) -> str:
+        """What the spectrum is that of."""
+        return "methane" if self.found > SURE else "ground" if self.found < -SURE else "undecided"
+
+    @property
+    def speaks_against(self) -> bool:
+        """Whether methane would have been recognised and was not."""
+        return self.expected > SURE >= self.found
+
+
 @dataclass(frozen=True, eq=False)
 class SpectrumTest:
     """The regression and the alternatives of one scene."""
@@ -78,19 +97,22 @@ class SpectrumTest:
         whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
         return cls(optics, absorbing, continuum, floor, gain, whitening, correlation)
 
-    def log_ratio(self, radiance: Tensor, ppm_m: Tensor) -> float:
-        """ln of the likelihood of methane over that of ground, from a plume's pixels (pixels, ...)."""
+    def log_ratio(self, radiance: Tensor, ppm_m: Tensor) -> LogRatio:
+        """From a plume's pixels: radiance (pixels, bands) and enhancement (pixels,)."""
         log = torch.log(torch.maximum(radiance.double(), self.floor))
         residual = log[:, self.absorbing] - _with_one(log[:, self.continuum]) @ self.gain
         effective = len(residual) / (1.0 + (len(residual) - 1) * self.correlation)
-        mean = self._free(effective**0.5 * residual.mean(0))
+        seen = self._free(effective**0.5 * residual.mean(0))
         columns = self.optics.detector_columns
         optics = self.optics if columns is None else self.optics.of_columns(0, columns)
         light = optics.transmittance(ppm_m.double().clamp(min=1.0))[:, self.absorbing]
-        methane = _explained(mean, self._free(torch.log(light).mean(0))[None])[0]
+        methane = self._free(effective**0.5 * torch.log(light).mean(0))
+        return LogRatio(self._compared(seen, methane), self._compared(methane, methane))
+
+    def _compared(self, seen: Tensor, methane: Tensor) -> float:
         penalty = float(np.log(len(self.absorbing)))
-        ground = self._ground(mean, FEATURE_PARAMETERS * penalty)
-        return 0.5 * (float(methane) - penalty - ground)
+        explained = float(_explained(seen, methane[None])[0]) - penalty
+        return 0.5 * (explained - self._ground(seen, FEATURE_PARAMETERS * penalty))
 
     def _free(self, spectrum: Tensor) -> Tensor:
         """Whitened spectra (..., bands), without the straight line that either explanation may have."""
@@ -115,11 +137,6 @@ class SpectrumTest:
             unit = shapes[best] / shapes[best].norm()
             mean, shapes = mean - (mean @ unit) * unit, shapes - (shapes @ unit)[:, None] * unit
         return max(totals)
-
-
-def named(log_ratio: float) -> str:
-    """What a spectrum is that of."""
-    return "methane" if log_ratio > SURE else "ground" if log_ratio < -SURE else "undecided"
 
 
 def _with_one(log: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from rasterio.warp import transform
 from p3vae.cli.products.areas import WGS84, to_map
 from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.models.methane.plume_mass import Place, Plume, Wind
-from p3vae.models.methane.vetting import named
 
 FIELDS = (
     *("id", "scene", "time_utc", "sensor", "plume", "probability", "false_plumes", "touches_edge"),
@@ -57,8 +56,8 @@ def plume_rows(
             "probability": plume.probability,
             "false_plumes": plume.false_plumes,
             "touches_edge": plume.touches_edge,
-            "spectrum": None if plume.methane_log_ratio is None else named(plume.methane_log_ratio),
-            "methane_log_ratio": plume.methane_log_ratio,
+            "spectrum": None if plume.log_ratio is None else plume.log_ratio.name,
+            "methane_log_ratio": None if plume.log_ratio is None else plume.log_ratio.found,
             "clear_share": float(clear[labels == plume.label].mean()),
             "pixels": plume.pixels,
             "area_m2": plume.area_m2,
@@ -128,8 +127,8 @@ def plume_line(plume: Plume) -> str:
         f"plume {plume.label}: {plume.pixels:,} pixels, peak {plume.peak_ppm_m:,.0f} ppm·m, "
         f"probability {plume.probability:.3f}"
     )
-    if plume.methane_log_ratio is not None:
-        line += f", spectrum: {named(plume.methane_log_ratio)}"
+    if plume.log_ratio is not None:
+        line += f", spectrum: {plume.log_ratio.name}"
     if plume.mass is not None and plume.area_m2 is not None:
         line += f", {plume.area_m2 / 1e6:.2f} km², IME {plume.mass.kg:,.0f} ± {plume.mass.std_kg:,.0f} kg"
     if plume.emission is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,8 +23,9 @@ from p3vae.cli.products.vector_styles import plume_style
 from p3vae.cli.products.vectors import write_geopackage
 from p3vae.cli.products.wind import SceneWind, WindOption
 from p3vae.cli.scenes.base import Grid, Scene
-from p3vae.models.methane.plume_mass import Plume, Wind, list_plumes
+from p3vae.models.methane.plume_mass import Wind, list_plumes
 from p3vae.models.methane.plumes import FoundPlumes, PlumeRule, count_false_alarms, find_plumes
+from p3vae.models.methane.vetting import LogRatio
 from p3vae.physics.emission import (
     DEFAULT_EFFECTIVE_WIND,
     EFFECTIVE_WIND,
@@ -109,8 +110,8 @@ class _MethaneMap:
     tags: dict[str, str]
 
 
-Vet = Callable[[Sequence[Plume], npt.NDArray[np.int32], Values, Grid], list[Plume]]
-"""Plumes of a map, its label image, enhancement and grid; returns the plumes with what their spectra say."""
+Vet = Callable[[Mask, Values, Grid], LogRatio | None]
+"""What the spectrum of a cluster of pixels of a map says; enhancement and grid of the map."""
 
 
 def write_plumes(
@@ -128,21 +129,24 @@ def write_plumes(
     """
     seen = _read(summary, staging, prior=prior)
     maps = seen.ppm_m, seen.std, seen.valid
-    found = find_plumes(*maps, options.rule)
+    if vet is None:
+        found = find_plumes(*maps, options.rule)
+    else:
+        found = find_plumes(*maps, options.rule, lambda cluster: vet(cluster, seen.ppm_m, seen.grid))
     area = pixel_area_m2(seen.grid)
     if area is None and options.ground_sampling_m is not None:
         area = options.ground_sampling_m**2
     wind, given = options.wind_of(scene)
     plumes = list_plumes(*maps, found, area, wind)
-    if vet is not None:
-        plumes = vet(plumes, found.labels, seen.ppm_m, seen.grid)
     source = None if given is None else given.source
     rows = plume_rows(plumes, found.labels, seen.clear, scene, seen.grid, wind, source)
     records = _write(summary, staging, seen, found, rows)
     folder = summary.products[0].path.parent
     lines = [str(folder / record["file"]) for record in records]
     lines += [_left_out(seen), *([plume_line(plume) for plume in plumes] or ["no plume found"])]
-    record: dict[str, Any] = {"plumes": rows}
+    if found.rejected:
+        lines.append(f"{found.rejected} as strong as a plume left out: the spectrum speaks against methane")
+    record: dict[str, Any] = {"plumes": rows, "rejected_by_spectrum": found.rejected}
     if plumes and area is None:
         lines.append("no georeference: areas and masses need --ground-sampling METRES")
     if options.control:

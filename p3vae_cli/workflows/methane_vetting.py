@@ -1,9 +1,8 @@
-"""What the spectra of a scene's plumes look like: their pixels are read again, once the plumes are known."""
+"""What the spectra of a scene's plumes look like: their pixels are read again, once they are clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,7 @@ from p3vae.cli.products.areas import same_pixels
 from p3vae.cli.samples import read_pixels
 from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.cli.workflows.methane_scene import MethaneScene
-from p3vae.models.methane.plume_mass import Plume
-from p3vae.models.methane.vetting import SpectrumTest
+from p3vae.models.methane.vetting import LogRatio, SpectrumTest
 
 MOST_PIXELS = 300
 """Of a plume, the strongest, whose spectra are looked at."""
@@ -31,21 +29,10 @@ class Vetting:
     test: SpectrumTest
 
     def __call__(
-        self,
-        plumes: Sequence[Plume],
-        labels: npt.NDArray[np.int32],
-        ppm_m: npt.NDArray[np.floating[Any]],
-        grid: Grid,
-    ) -> list[Plume]:
-        """The plumes of a map on `grid` with their log-likelihood ratios."""
-        return [
-            replace(each, methane_log_ratio=self._of(labels == each.label, ppm_m, grid)) for each in plumes
-        ]
-
-    def _of(
-        self, inside: npt.NDArray[np.bool_], ppm_m: npt.NDArray[np.floating[Any]], grid: Grid
-    ) -> float | None:
-        row, col = np.nonzero(inside)
+        self, cluster: npt.NDArray[np.bool_], ppm_m: npt.NDArray[np.floating[Any]], grid: Grid
+    ) -> LogRatio | None:
+        """What the spectrum of a cluster of pixels of a map on `grid` says; None if it cannot be read."""
+        row, col = np.nonzero(cluster)
         strongest = np.argsort(-ppm_m[row, col], kind="stable")[:MOST_PIXELS]
         row, col = row[strongest], col[strongest]
         values = ppm_m[row, col]
