@@ -3,8 +3,8 @@
     python benchmarks/methane_coast.py --data DIR
 
 A scene of `protocols/methane_scenes.py` with medium plumes, its last columns replaced by sea: hardly any
-light beyond 1 um, and the noise of a dark pixel. Figures are of the land that all have in common, the first 40 % of
-columns.
+light beyond 1 um, and the noise of a dark pixel. Figures are of the land that all have in common, the first
+40 % of columns.
 """
 
 from __future__ import annotations
