@@ -58,7 +58,7 @@ def irradiance(
     return _mapped(scene, plan)
 
 
-def invert_methane(scene: Scene, **options: Any) -> Maps:
+def invert_methane(scene: Scene, *, device: str = "auto", **options: Any) -> Maps:
     """Methane enhancement [ppm m], its standard deviation, sensitivity and quality of a radiance scene.
 
     `options` are fields of `MethaneOptions`, e.g. `method="mf"`. Plumes are listed by `p3vae invert-methane`.
@@ -66,7 +66,8 @@ def invert_methane(scene: Scene, **options: Any) -> Maps:
     from p3vae.cli.workflows.methane import methane_plan
     from p3vae.cli.workflows.methane_fit import MethaneOptions
 
-    return _mapped(scene, methane_plan(scene, MethaneOptions(**options), lambda done, total: None))
+    plan = methane_plan(scene, MethaneOptions(**options), device, lambda done, total: None)
+    return _mapped(scene, plan)
 
 
 def train(

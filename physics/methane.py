@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import integrate
 from torch import Tensor, nn
 
 from p3vae.physics.spectral_response import FWHM_PER_SIGMA, Bands
@@ -23,6 +24,11 @@ FloatArray = npt.NDArray[np.floating[Any]]
 BLIND_DEPTH = 0.003
 """Bands with a smaller optical depth [1] at the largest column in question are blind to methane."""
 RESPONSE_REACH_SIGMA = 4.0
+LINE_WIDTH_NM = 0.03
+"""Half-width at half maximum of methane's lines at 2300 nm in air at the ground, about 0.055 cm-1 [nm]: a
+table with larger steps does not show them."""
+LARGEST_RATIO = 10.0
+"""Of a user's absorption to ours: beyond it one of them is not methane's."""
 CURVE_NODES = 64
 
 
@@ -56,6 +62,8 @@ class MethaneAbsorption:
     """Relative radiance without plume, the weight of each wavelength within a band, (n,)."""
     source: str
     """Where the numbers come from."""
+    borrowed_lines: bool = False
+    """Whether a coarse table gives the strength, and the shipped one the lines."""
 
     @classmethod
     def load(cls) -> MethaneAbsorption:
@@ -91,6 +99,34 @@ class MethaneAbsorption:
     def scaled(self, factor: float) -> MethaneAbsorption:
         """The same gas, `factor` times as absorbing per ppm m."""
         return replace(self, absorption=self.absorption * factor, saturation=self.saturation * factor)
+
+    @classmethod
+    def from_user(
+        cls, wavelength_nm: FloatArray, absorption: FloatArray, *, source: str
+    ) -> MethaneAbsorption:
+        """A user's table: Beer-Lambert where its steps resolve lines; otherwise our lines with its strength.
+
+        Coarser steps hide how lines saturate. Then our table is scaled so that its means over the user's
+        steps are the user's. Either way bands are averaged with the light of our table.
+        """
+        given, own = cls.from_table(wavelength_nm, absorption, source=source), cls.load()
+        if given.resolves_lines:
+            light = np.interp(given.wavelength_nm, own.wavelength_nm, own.background)
+            return replace(given, background=light)
+        nm = given.wavelength_nm
+        middle = (nm[1:] + nm[:-1]) / 2.0
+        edges = np.concatenate([[2.0 * nm[0] - middle[0]], middle, [2.0 * nm[-1] - middle[-1]]])
+        total = integrate.cumulative_trapezoid(own.absorption, own.wavelength_nm, initial=0.0)
+        mean = np.diff(np.interp(edges, own.wavelength_nm, total)) / np.diff(edges)
+        ratio = np.divide(given.absorption, mean, out=np.zeros_like(mean), where=mean > 0.0)
+        strength = np.interp(own.wavelength_nm, nm, ratio.clip(max=LARGEST_RATIO), left=0.0, right=0.0)
+        scaled = {name: getattr(own, name) * strength for name in ("absorption", "saturation")}
+        return replace(own, **scaled, source=source, borrowed_lines=True)
+
+    @property
+    def resolves_lines(self) -> bool:
+        """Whether the steps of the grid are as small as methane's lines are wide."""
+        return bool(np.median(np.diff(self.wavelength_nm)) <= LINE_WIDTH_NM)
 
     def shifted(self, shift_nm: float) -> MethaneAbsorption:
         """The same gas with its lines moved by `shift_nm` [nm]: a spectral calibration error."""

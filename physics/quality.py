@@ -65,24 +65,30 @@ def quality_classes(
     relative to the sun, than 1650 nm by half. Saturated: some bands are missing (NaN), others are not;
     0 where all are missing.
     """
-    missing = np.isnan(radiance)
-    reflectance = top_of_atmosphere_reflectance(radiance, wavelength_nm, sun_zenith_deg)
     visible, near, middle, far = (
-        _window(reflectance, wavelength_nm, *window)
+        _window(radiance, wavelength_nm, sun_zenith_deg, *window)
         for window in ((630, 680), (1620, 1680), (2180, 2230), (2280, 2320))
     )
     found = np.full(len(radiance), Quality.CLEAR, np.uint8)
     found[(near < WATER_SWIR) & (middle < WATER_SWIR)] = Quality.WATER
     found[(visible > CLOUD_VISIBLE) & (near > CLOUD_SWIR)] = Quality.CLOUD
     found[(far > FLARE_RATIO * np.maximum(near, WATER_SWIR)) & (far > 0.1)] = Quality.FLARE
+    missing = np.isnan(radiance)
     found[missing.any(axis=1)] = Quality.SATURATED
     found[missing.all(axis=1)] = 0
     return found
 
 
 def _window(
-    reflectance: npt.NDArray[np.float64], wavelength_nm: npt.NDArray[np.float64], low: float, high: float
+    radiance: npt.NDArray[np.floating[Any]],
+    wavelength_nm: npt.NDArray[np.float64],
+    sun_zenith_deg: float,
+    low: float,
+    high: float,
 ) -> npt.NDArray[np.float64]:
-    """Mean over a window; NaN, which passes no test, where the sensor has no band in it."""
+    """Mean reflectance over a window; NaN, which passes no test, where the sensor has no band in it."""
     inside = (wavelength_nm >= low) & (wavelength_nm <= high)
-    return reflectance[:, inside].mean(axis=1) if inside.any() else np.full(len(reflectance), np.nan)
+    if not inside.any():
+        return np.full(len(radiance), np.nan)
+    reflectance = top_of_atmosphere_reflectance(radiance[:, inside], wavelength_nm[inside], sun_zenith_deg)
+    return np.asarray(reflectance.mean(axis=1))

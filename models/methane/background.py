@@ -5,7 +5,7 @@ b = [continuum code, absorbing bands] of a pixel (see `Features`), z_I its compo
     p(b) = sum_k pi_k N(b; mu_k, Sigma_k)
     p(x | b, z) = N(x; T(z) b, noise)          T = 1 on the continuum code
 
-`GridPosterior` integrates b exactly and z on a grid; its expectations give the `Moments` from which pi, mu
+`EvidenceTables` integrate b exactly and z on a grid; `expectation` gives the `Moments` from which pi, mu
 and Sigma are learned again, with plume pixels whose z is unknown.
 """
 
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from sklearn.mixture import GaussianMixture
-from torch import Tensor
+from scipy.cluster.vq import kmeans2
+from torch import Tensor, nn
 
 from p3vae.models.methane.features import PixelFeatures
 
@@ -25,7 +26,10 @@ PRIOR_SHARE = 0.1
 """That prior, as a share of the pooled covariance: ground of one kind varies less than all kinds together."""
 EIGENVALUE_FLOOR = 1e-3
 """Of the noise variance: no direction of the background is known better than this."""
-GMM_FEATURES = 12
+CLUSTER_ROUNDS, CLUSTER_VARIANCE = 50, 1e-2
+"""Of expectation-maximisation, and the least variance of a cluster, over that of all pixels."""
+LEADING = 12
+"""Elements of the continuum code by which pixels are clustered to begin with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +63,25 @@ def single_gaussian(spectra: PixelFeatures) -> Background:
 
 
 def continuum_clusters(continuum: Tensor, components: int, seed: int) -> Tensor:
-    """Share (pixels, components) of each pixel in clusters of the continuum code, which no plume alters."""
-    lead = continuum[:, :GMM_FEATURES]
-    scaled = ((lead - lead.mean(0)) / lead.std(0)).numpy()
-    mixture = GaussianMixture(components, reg_covar=1e-2, random_state=seed, max_iter=100)
-    return torch.as_tensor(mixture.fit(scaled).predict_proba(scaled))
+    """Share (pixels, components) of each pixel in clusters of the continuum code, which no plume alters.
+
+    A Gaussian mixture of the leading elements by expectation-maximisation, from k-means.
+    """
+    lead = continuum[:, :LEADING]
+    scaled = ((lead - lead.mean(0)) / lead.std(0)).double()
+    _, cluster = kmeans2(scaled.numpy(), components, minit="++", rng=np.random.default_rng(seed))
+    share = nn.functional.one_hot(torch.as_tensor(cluster, dtype=torch.long), components).double()
+    narrowest = CLUSTER_VARIANCE * torch.eye(scaled.shape[1], dtype=torch.float64)
+    for _ in range(CLUSTER_ROUNDS):
+        density = []
+        for weight in share.T:
+            count = weight.sum().clamp(min=1.0)
+            centred = scaled - weight @ scaled / count
+            factor = torch.linalg.cholesky((weight * centred.T) @ centred / count + narrowest)
+            distance = torch.linalg.solve_triangular(factor, centred.T, upper=False).square().sum(0)
+            density.append(torch.log(count) - torch.log(factor.diagonal()).sum() - 0.5 * distance)
+        share = torch.stack(density, 1).softmax(1)
+    return share
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,19 +8,20 @@ posterior is their geometric mean: their errors partly cancel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from p3vae.models.methane.background import Background, continuum_clusters, single_gaussian
+from p3vae.models.methane.expectation import expectation
 from p3vae.models.methane.features import Features
 from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.posterior import ConcentrationGrid, GridPosterior, choose_brightness_bins
+from p3vae.models.methane.posterior import ConcentrationGrid, EvidenceTables, choose_brightness_bins
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 
-COLUMN_GROUPS = 8
+COLUMN_GROUPS = 4
 """Detector columns are treated in this many groups of neighbours: a smile changes slowly across them."""
 
 
@@ -48,7 +49,7 @@ class FeatureSet:
     background: Background
     brightness_bins: Tensor
     """Brightness values with noise tables of their own."""
-    posteriors: tuple[GridPosterior, ...]
+    tables: tuple[EvidenceTables, ...]
     """One per group of detector columns."""
 
     @classmethod
@@ -62,8 +63,8 @@ class FeatureSet:
         model_error: float,
     ) -> FeatureSet:
         """Tabulate the posterior for the optics of a scene."""
-        posteriors = tuple(
-            GridPosterior(
+        tables = tuple(
+            EvidenceTables.tabulate(
                 background,
                 features,
                 group.transmittance(grid.nodes)[:, features.absorbing_bands],
@@ -72,11 +73,17 @@ class FeatureSet:
             )
             for group in _column_optics(optics)
         )
-        return cls(features.to(torch.float32), background, brightness_bins, posteriors)
+        return cls(features.to(dtype=torch.float32), background, brightness_bins, tables)
 
     def log_evidence(self, radiance: Tensor, group: int) -> Tensor:
-        """`GridPosterior.log_evidence` of radiance (pixels, bands)."""
-        return self.posteriors[group].log_evidence(self.features(radiance))
+        """`EvidenceTables.log_evidence` of radiance (pixels, bands)."""
+        return self.tables[group].log_evidence(self.features(radiance))
+
+    def to(self, device: str) -> FeatureSet:
+        """The same on another device; the background, which is only stored, stays where it is."""
+        return replace(
+            self, features=self.features.to(device), tables=tuple(each.to(device) for each in self.tables)
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         """All but the posteriors, which belong to a scene's optics."""
@@ -156,12 +163,19 @@ def learn(
     background = single_gaussian(spectra)
     for round_ in range(settings.rounds + 1):
         first = round_ == 0
-        moments = GridPosterior(background, features, torch.ones_like(light[:1]), few).expectation(
-            spectra, generator, share[: len(spectra)] if first else None
+        moments = expectation(
+            background,
+            features,
+            torch.ones_like(light[:1]),
+            few,
+            spectra,
+            generator,
+            share=share[: len(spectra)] if first else None,
         )
         if under_plume is not None and not first:
-            posterior = GridPosterior(background, features, light, few, model_error=settings.model_error)
-            moments = moments + posterior.expectation(under_plume, generator)
+            moments = moments + expectation(
+                background, features, light, few, under_plume, generator, model_error=settings.model_error
+            )
         background = moments.background(background.continuum_size)
         progress(round_ + 1, settings.rounds + 1)
     return background, bins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -122,14 +122,12 @@ class Features:
         noise = self.noise.select(self.absorbing_bands)
         return noise.variance(background * scale) / scale**2
 
-    def to(self, dtype: torch.dtype) -> Features:
-        """The same map in another floating-point type."""
-        return Features(
-            self.absorbing_bands,
-            self.continuum_bands,
-            self.brightness_bands,
-            self.centre.to(dtype),
-            self.basis.to(dtype),
-            self.unit.to(dtype),
-            SensorNoise(self.noise.read.to(dtype), self.noise.shot.to(dtype)),
-        )
+    def to(self, device: str | None = None, dtype: torch.dtype | None = None) -> Features:
+        """The same map on another device, or in another floating-point type."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
+
+        noise = SensorNoise(moved(self.noise.read), moved(self.noise.shot))
+        own = {name: moved(each) for name, each in vars(self).items() if isinstance(each, Tensor)}
+        return replace(self, **own, noise=noise)

@@ -109,7 +109,7 @@ class MatchedFilter:
         if detector_column is None:
             raise ValueError("this filter was fitted per detector column: the pixels' columns are needed")
         group = self.group_of_column[detector_column]
-        out = torch.empty(3, len(spectra), dtype=torch.float64)
+        out = torch.empty(3, len(spectra), dtype=torch.float64, device=spectra.device)
         for g in sorted(set(group.tolist())):
             rows = torch.where(group == g)[0]
             part = self._invert_group(spectra[rows], self.statistics[g])
@@ -120,7 +120,7 @@ class MatchedFilter:
         clutter = s.clutter
         response = (spectra - s.mean) @ s.filter
         if self.variant == "log":
-            ones = torch.ones(len(spectra), dtype=torch.float64)
+            ones = torch.ones_like(response)
             return MethaneEstimate(response / s.power, clutter * ones, ones)
         sensitivity = (spectra * self.slope) @ s.filter / s.power
         if self.variant == "classic":
@@ -159,8 +159,11 @@ def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
     """The filter for `target` over the background `spectra`."""
     mean = spectra.mean(0)
     sample = (spectra - mean).T @ (spectra - mean) / len(spectra)
-    covariance = (1.0 - shrinkage) * sample + shrinkage * torch.diag(sample.diagonal())
-    matched = torch.cholesky_solve(target[:, None], torch.linalg.cholesky(covariance))[:, 0]
+    diagonal = torch.diag(sample.diagonal())
+    factor, failed = torch.linalg.cholesky_ex((1.0 - shrinkage) * sample + shrinkage * diagonal)
+    if int(failed):  # radiance without noise
+        factor = torch.linalg.cholesky((1.0 - MIN_SHRINKAGE) * sample + MIN_SHRINKAGE * diagonal)
+    matched = torch.cholesky_solve(target[:, None], factor)[:, 0]
     power = target @ matched
     return _Statistics(mean, target, matched, power, (matched @ sample @ matched).sqrt() / power)
 

@@ -9,7 +9,7 @@ grid, with sensor noise and the spread of the background in it. Two feature sets
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from p3vae.models.checkpoint import ModelFile
 from p3vae.models.methane.feature_sets import FeatureSet, choose_features, learn
 from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.posterior import ConcentrationGrid, summarise
+from p3vae.models.methane.posterior import ConcentrationGrid
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 
 KIND = "methane"
@@ -76,7 +76,7 @@ class MethaneP3VAE:
 
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
         """Posterior mean and standard deviation for radiance (pixels, bands)."""
-        groups = len(self.feature_sets[0].posteriors)
+        groups = len(self.feature_sets[0].tables)
         if groups == 1:
             parts = [self._invert_group(part, 0) for part in torch.split(radiance, INVERT_CHUNK)]
             return MethaneEstimate.concatenate(parts)
@@ -84,16 +84,24 @@ class MethaneP3VAE:
             raise ValueError("this model knows a smile: the pixels' detector columns are needed")
         columns = self.optics.detector_columns or 1
         group = detector_column * groups // columns
-        out = torch.empty(3, len(radiance))
+        out = torch.empty(3, len(radiance), device=radiance.device)
         for index in sorted(set(group.tolist())):
             for rows in torch.split(torch.where(group == index)[0], INVERT_CHUNK):
                 part = self._invert_group(radiance[rows], index)
                 out[:, rows] = torch.stack([part.ppm_m, part.std, part.sensitivity])
         return MethaneEstimate(*out)
 
+    def to(self, device: str) -> MethaneP3VAE:
+        """The same model inverting on another device; settings and optics stay where they are."""
+        return replace(
+            self,
+            feature_sets=tuple(each.to(device) for each in self.feature_sets),
+            grid=self.grid.to(device),
+        )
+
     def _invert_group(self, radiance: Tensor, group: int) -> MethaneEstimate:
         evidence = torch.stack([each.log_evidence(radiance.float(), group) for each in self.feature_sets])
-        mean, std = summarise(evidence.mean(0) / TEMPERATURE, self.grid)
+        mean, std = self.grid.summarise(evidence.mean(0) / TEMPERATURE)
         return MethaneEstimate(mean, std, self._sensitivity(std))
 
     def _sensitivity(self, std: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ class OptimalEstimation:
         background = self.library[nearest] / library_brightness[nearest][:, None]
         observed = (radiance / brightness[:, None])[:, absorbing] @ self.whitening.T
         precision = 1.0 / self.prior_std**2
-        z = torch.full((len(radiance),), self.prior_mean, dtype=torch.float64)
+        z = torch.full_like(brightness, self.prior_mean)
         information = torch.zeros_like(z)
         for _ in range(ITERATIONS):
             f, k = self.forward_model(background, z, detector_column)

@@ -12,6 +12,7 @@ from scipy import ndimage
 from p3vae.models.methane.plume_prior import neighbourhood_mean
 from p3vae.models.methane.plumes import EIGHT_NEIGHBOURS, FoundPlumes
 from p3vae.models.methane.screening import MAD_TO_STD
+from p3vae.models.methane.vetting import LogRatio
 from p3vae.physics.emission import (
     DEFAULT_EFFECTIVE_WIND,
     EffectiveWind,
@@ -61,6 +62,8 @@ class Plume:
     """Its number in the label image, from 1."""
     false_plumes: float
     """Expected number of false plumes of this strength in the scene."""
+    log_ratio: LogRatio | None
+    """What its spectrum says; None where it was not looked at."""
     pixels: int
     peak_ppm_m: float
     mean_ppm_m: float
@@ -80,7 +83,8 @@ class Plume:
     @property
     def probability(self) -> float:
         """That it is a plume [1], with as many plumes as false ones to be expected beforehand."""
-        return 1.0 / (1.0 + self.false_plumes)
+        for_methane = 0.0 if self.log_ratio is None else float(np.clip(self.log_ratio.found, -30.0, 30.0))
+        return float(1.0 / (1.0 + self.false_plumes * np.exp(-for_methane)))
 
     @property
     def has_direction(self) -> bool:
@@ -132,6 +136,7 @@ def list_plumes(
             Plume(
                 label,
                 float(false_plumes),
+                found.log_ratios[label - 1],
                 pixels,
                 float(values.max()),
                 float(values.mean()),

@@ -151,14 +151,21 @@ def neighbourhood_mean(
     mean: FloatArray, std: FloatArray, known: BoolArray, correlation: float
 ) -> tuple[Float64, Float64]:
     """Precision-weighted mean around each pixel (rows, cols) and its std, with errors partly shared."""
-    precision = known / np.where(known, std, 1.0).astype(np.float64) ** 2
+    precision = np.where(known, std, np.inf).astype(np.float64)
+    precision **= -2
     total = np.maximum(_smooth(precision), LEAST_PRECISION)
-    around = _smooth(precision * np.where(known, mean, 0.0)) / total
+    around = _smooth(np.where(known, precision * mean, 0.0))
+    around /= total
+    together = _smooth(np.sqrt(precision))
+    together /= total
+    together **= 2
     # the squared weights are Gaussian again, narrower and lower
-    squared = gaussian_filter(precision, REACH_PIXELS / np.sqrt(2.0), mode="constant", radius=HALO_PIXELS)
-    alone = squared / (4.0 * np.pi * REACH_PIXELS**2) / total**2
-    together = (_smooth(np.sqrt(precision)) / total) ** 2
-    variance = (1.0 - correlation) * alone + correlation * together
+    alone = gaussian_filter(precision, REACH_PIXELS / np.sqrt(2.0), mode="constant", radius=HALO_PIXELS)
+    del precision
+    total **= 2
+    alone /= total
+    variance = (1.0 - correlation) / (4.0 * np.pi * REACH_PIXELS**2) * alone
+    variance += correlation * together
     return around, np.sqrt(np.maximum(variance, LEAST_PRECISION))
 
 

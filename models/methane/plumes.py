@@ -8,6 +8,7 @@ holds no plume: its clusters tell how many false ones of any strength to expect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,22 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from p3vae.models.methane.plume_prior import TAILS, error_correlation, neighbourhood_mean
+from p3vae.models.methane.plume_prior import (
+    CELL_PIXELS,
+    TAILS,
+    error_correlation,
+    neighbourhood_mean,
+)
 from p3vae.models.methane.screening import MAD_TO_STD
+from p3vae.models.methane.vetting import LogRatio
 
 FloatArray = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]
 Labels = npt.NDArray[np.int32]
 Float64 = npt.NDArray[np.float64]
 
+ENOUGH_PIXELS = 200_000
+"""To measure the correlation of errors: of a larger map, every so many rows of cells."""
 EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 UPPER_CLUSTERS = (0.5, 0.9)
 """Quantiles of cluster strength between which the tail of false clusters is measured."""
@@ -44,6 +53,8 @@ class PlumeRule:
     """Smaller clusters are noise."""
     max_false_plumes: float = 0.05
     """Expected false clusters per scene of the same strength, up to which a cluster is a plume."""
+    max_false_candidates: float = 1.0
+    """The same, up to which a cluster with the spectrum of methane is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +65,10 @@ class FoundPlumes:
     """(rows, cols): 0 no plume, 1... plumes by descending strength."""
     false_plumes: Float64
     """Expected number of false plumes as strong as each, (plumes,)."""
+    log_ratios: tuple[LogRatio | None, ...]
+    """What the spectrum of each says; None where it was not looked at."""
+    rejected: int = 0
+    """Clusters as strong as plumes whose spectra speak against methane."""
 
     @property
     def count(self) -> int:
@@ -61,23 +76,45 @@ class FoundPlumes:
         return len(self.false_plumes)
 
 
+Vet = Callable[[BoolArray], LogRatio | None]
+"""What the spectrum of a cluster (rows, cols) says; None where it cannot be read."""
+
+
 def find_plumes(
-    ppm_m: FloatArray, std: FloatArray, valid: BoolArray, rule: PlumeRule | None = None
+    ppm_m: FloatArray,
+    std: FloatArray,
+    valid: BoolArray,
+    rule: PlumeRule | None = None,
+    vet: Vet = lambda cluster: None,
 ) -> FoundPlumes:
-    """Plumes of an enhancement map (rows, cols) with its std [ppm m]."""
+    """Plumes of an enhancement map (rows, cols) with its std [ppm m].
+
+    A cluster that few false ones equal is a plume unless its spectrum speaks against methane, and a weaker
+    one is if its spectrum is that of methane.
+    """
     chosen = rule or PlumeRule()
     significance = _significance(ppm_m, std, valid)
     clusters, strength, sizes = _clusters(significance, chosen.threshold_sigma)
     if len(strength) == 0:
-        return FoundPlumes(np.zeros(ppm_m.shape, np.int32), np.empty(0))
+        return FoundPlumes(np.zeros(ppm_m.shape, np.int32), np.empty(0), ())
     _, flipped, _ = _clusters(np.where(valid, -significance, -np.inf), chosen.threshold_sigma)
     expected = _expected_false(strength, flipped if len(flipped) else strength)
-    kept = np.flatnonzero((sizes >= chosen.min_pixels) & (expected <= chosen.max_false_plumes))
-    ranked = kept[np.argsort(-strength[kept])]
+    likely = np.flatnonzero((sizes >= chosen.min_pixels) & (expected <= chosen.max_false_candidates))
+    said = {index: vet(clusters == index + 1) for index in likely[np.argsort(-strength[likely])]}
+    ranked = np.array([i for i in said if _is_plume(expected[i], said[i], chosen)], np.int64)
     lookup = np.zeros(len(strength) + 1, np.int32)
     lookup[ranked + 1] = np.arange(1, len(ranked) + 1)
     labels = _without_halo(lookup[clusters], ppm_m, std, valid, chosen)
-    return FoundPlumes(labels, expected[ranked])
+    strong = [i for i in said if expected[i] <= chosen.max_false_plumes]
+    rejected = len(set(strong) - set(ranked.tolist()))
+    return FoundPlumes(labels, expected[ranked], tuple(said[i] for i in ranked), rejected)
+
+
+def _is_plume(expected: float, log_ratio: LogRatio | None, rule: PlumeRule) -> bool:
+    if log_ratio is not None and log_ratio.name == "methane":
+        return True
+    against = log_ratio is not None and log_ratio.speaks_against
+    return expected <= rule.max_false_plumes and not against
 
 
 def count_false_alarms(
@@ -85,7 +122,7 @@ def count_false_alarms(
 ) -> int | None:
     """Plumes that the same rule finds in the sign-flipped map, where there can be none.
 
-    None for a map without negative values: flipped, it says nothing.
+    Spectra are not looked at. None for a map without negative values: flipped, it says nothing.
     """
     if not (ppm_m[valid] < 0).any():
         return None
@@ -94,8 +131,9 @@ def count_false_alarms(
 
 def _significance(ppm_m: FloatArray, std: FloatArray, valid: BoolArray) -> Float64:
     """Mean around each pixel over its std, in units of its scatter in the scene; -inf where invalid."""
-    row, col = np.nonzero(valid)
-    shared = error_correlation(ppm_m[valid] / std[valid], row, col) if len(row) else 0.0
+    rows = np.arange(len(valid)) // CELL_PIXELS % (1 + valid.size // ENOUGH_PIXELS) == 0
+    row, col = np.nonzero(valid & rows[:, None])
+    shared = error_correlation(ppm_m[row, col] / std[row, col], row, col) if len(row) else 0.0
     around, error = neighbourhood_mean(ppm_m, std, valid, shared)
     return _in_scatter(around / error, valid)
 

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
 from scipy.interpolate import CubicSpline
 from torch import Tensor
 
-from p3vae.models.methane.background import Background, Moments, joint
+from p3vae.models.methane.background import Background
 from p3vae.models.methane.features import DARKEST, Features, PixelFeatures
 
 UPSAMPLING = 6
 """Log-posteriors are smooth: computed on the nodes, integrated on a grid this many times finer."""
-LEARNING_BINS, BINS = 6, 10
+LEARNING_BINS, BINS = 6, 7
 """Brightness values with noise tables of their own; for learning, a few will do."""
 DARKER = (1 / 18, 1 / 6, 1 / 2)
 """Further bins, over the lowest of the training pixels: other pixels may lie in deep shadow."""
@@ -36,8 +37,17 @@ NEGLIGIBLE_LOG_SHARE = 5.0
 """Components whose continuum bands fit worse than the best by this in log-likelihood are left out."""
 
 
+class Tables:
+    """Dataclasses of tensors."""
+
+    def to(self, device: str) -> Self:
+        """The same numbers on another device, in single precision: not every one has double."""
+        moved = {name: tensor.float().to(device) for name, tensor in vars(self).items()}
+        return type(self)(**moved)
+
+
 @dataclass(frozen=True, eq=False)
-class ConcentrationGrid:
+class ConcentrationGrid(Tables):
     """Concentrations [ppm m] at which the posterior is evaluated and those on which it is integrated."""
 
     nodes: Tensor
@@ -53,6 +63,15 @@ class ConcentrationGrid:
         matrix = CubicSpline(coarse, np.eye(nodes))(fine).T
         return cls(torch.as_tensor(coarse), torch.as_tensor(fine), torch.as_tensor(matrix))
 
+    def summarise(self, log_posterior: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation [ppm m] of ln p(z | x) given on the nodes, (pixels, nodes)."""
+        fine = log_posterior @ self.upsample.to(log_posterior.dtype)
+        middle, half = float(self.fine.mean()), float(self.fine[-1] - self.fine[0]) / 2.0
+        z = ((self.fine - middle) / half).to(fine.dtype)
+        mean, square = (fine.softmax(1) @ torch.stack([z, z**2], 1)).unbind(1)
+        variance = (square - mean**2).clamp(min=torch.finfo(mean.dtype).eps)
+        return middle + half * mean, half * variance.sqrt()
+
 
 def choose_brightness_bins(brightness: Tensor) -> tuple[Tensor, Tensor]:
     """Representative brightness values for which noise is tabulated: to learn with, and to invert with."""
@@ -62,206 +81,172 @@ def choose_brightness_bins(brightness: Tensor) -> tuple[Tensor, Tensor]:
     return few, torch.cat([usual[0] * torch.tensor(DARKER, dtype=torch.float64), usual])
 
 
+def bin_of(brightness: Tensor, brightness_bins: Tensor) -> Tensor:
+    """Index of the nearest tabulated brightness, (pixels,)."""
+    middle = (brightness_bins[1:] * brightness_bins[:-1]).sqrt().to(brightness.dtype)
+    return torch.bucketize(brightness, middle)
+
+
 @dataclass(frozen=True, eq=False)
-class _ContinuumDensity:
-    """p(continuum code), tabulated by brightness bin."""
+class PixelNoise:
+    """What noise adds to the features of a pixel of some brightness; a plume of each node's concentration."""
 
-    constant: Tensor
-    """(bins, components)"""
-    whitening: Tensor
-    """(bins, components, q, q)"""
-    mean: Tensor
-    """(components, q)"""
+    common: Tensor
+    """(components, D, D): a pixel is divided by its own noisy brightness, which moves all bands together."""
+    continuum: Tensor
+    """(q, q)"""
+    absorbing: Tensor
+    """Variance, (components, nodes, absorbing bands)."""
 
-    def log_components(self, brightness_bin: int, continuum: Tensor) -> Tensor:
-        """ln p of codes (pixels, q) and each component up to a constant, (components, pixels)."""
-        centred = continuum - self.mean[:, None]
-        distance = torch.bmm(centred, self.whitening[brightness_bin].transpose(1, 2)).square().sum(2)
-        return self.constant[brightness_bin][:, None] - 0.5 * distance
+    @classmethod
+    def at(
+        cls,
+        brightness: float,
+        background: Background,
+        features: Features,
+        transmittance: Tensor,
+        model_error: float,
+    ) -> PixelNoise:
+        """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
+        q, typical = background.continuum_size, _typical_spectrum(background, features)
+        mean_continuum, mean_absorbing = background.mean[:, :q], background.mean[:, q:]
+        whole = torch.cat([(features.centre @ features.basis).double() + mean_continuum, mean_absorbing], 1)
+        common = features.brightness_variance(brightness, typical) * whole[:, :, None] * whole[:, None, :]
+        seen = transmittance * mean_absorbing[:, None]
+        depth = -torch.log(transmittance.clamp(min=1e-30))
+        absorbing = features.absorbing_noise(brightness, seen) + (model_error * depth * seen) ** 2
+        return cls(common, features.continuum_noise(brightness, typical), absorbing)
 
 
-def _continuum_density(mixture: Background, noise: Tensor) -> _ContinuumDensity:
-    """With noise (bins, components, q, q)."""
-    q = mixture.continuum_size
-    whitening, logdet = _whitening(mixture.covariance[:, :q, :q] + noise)
-    constant = torch.log(mixture.weight.clamp(min=1e-12)) - logdet
-    return _ContinuumDensity(constant.float(), whitening.float(), mixture.mean[:, :q].float())
+@dataclass(frozen=True, eq=False)
+class EvidenceTables(Tables):
+    """Constants of ln p(x, k | z) for one background, one set of transmittances and one sun; float32.
 
+    The first axes are brightness bins and components.
+    """
 
-class GridPosterior:
-    """Tables for one background, one set of band transmittances and one sun."""
+    brightness_bins: Tensor
+    """(bins,)"""
+    continuum_constant: Tensor
+    """Of ln p(continuum code, k), (bins, K)."""
+    continuum_whitening: Tensor
+    """(bins, K, q, q)"""
+    continuum_mean: Tensor
+    """(K, q)"""
+    projection: Tensor
+    """(absorbing bands, r): directions in which background or plume exceed the noise."""
+    half_log_det: Tensor
+    """(bins, K, nodes)"""
+    misfit: Tensor
+    """M (bins, K, r + q + 1, nodes * r): ln p of the absorbing bands is -|[a, c - mu, 1] M|²/2."""
 
-    def __init__(
-        self,
+    @classmethod
+    def tabulate(
+        cls,
         background: Background,
         features: Features,
         transmittance: Tensor,
         brightness_bins: Tensor,
         *,
         model_error: float = 0.0,
-    ) -> None:
+    ) -> EvidenceTables:
         """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
-        self.background, self.transmittance, self.brightness_bins = background, transmittance, brightness_bins
-        self.features, self.model_error = features, model_error
-        q = background.continuum_size
-        typical = _typical_spectrum(background, features)
-        continuum_noise = torch.stack(
-            [features.continuum_noise(float(value), typical) for value in brightness_bins]
+        noises = [
+            PixelNoise.at(float(value), background, features, transmittance, model_error)
+            for value in brightness_bins
+        ]
+        rest = _regression(background, noises[-1])[2]
+        projection = _signal_directions(background, transmittance, rest, noises[-1].absorbing)
+        seen = transmittance[..., None] * projection
+        parts = [_of_one_brightness(background, noise, seen, projection) for noise in noises]
+        constant, whitening, half_log_det, misfit = (torch.stack(part) for part in zip(*parts, strict=True))
+        mean = background.mean[:, : background.continuum_size].float()
+        return cls(
+            brightness_bins.float(), constant, whitening, mean, projection.float(), half_log_det, misfit
         )
-        mean_continuum, mean_absorbing = background.mean[:, :q], background.mean[:, q:]
-        # a pixel is divided by its own noisy brightness, which moves all its bands together
-        brightness_variance = torch.stack(
-            [features.brightness_variance(float(value), typical) for value in brightness_bins]
-        )
-        whole = torch.cat([(features.centre @ features.basis).double() + mean_continuum, mean_absorbing], 1)
-        common = brightness_variance[:, None, None, None] * whole[:, :, None] * whole[:, None, :]
-        cov = background.covariance + common
-        continuum = cov[:, :, :q, :q] + continuum_noise[:, None]
-        self.continuum_density = _continuum_density(
-            background, common[:, :, :q, :q] + continuum_noise[:, None]
-        )
-        gain = torch.linalg.solve(continuum, cov[:, :, :q, q:])
-        rest = cov[:, :, q:, q:] - cov[:, :, q:, :q] @ gain
-        noise = self._absorbing_noise()
-        self.continuum_noise = continuum_noise
-        self.projection = _signal_directions(background, transmittance, rest, noise)
-        seen = transmittance[..., None] * self.projection
-        total = torch.einsum("nbr,lkbc,ncs->lknrs", seen, rest, seen)
-        total += torch.einsum("br,lknb,bs->lknrs", self.projection, noise, self.projection)
-        whitening, logdet = _whitening(total)
-        self.half_log_det = logdet.float()
-        # ln p is -|[a, c - mu, 1] M|²/2, with one matrix M per bin, component and node
-        predicted = torch.cat([gain, mean_absorbing[:, None].expand(len(brightness_bins), -1, -1, -1)], 2)
-        from_continuum = -torch.einsum("lkqb,nbr,lknsr->lkqns", predicted, seen, whitening)
-        from_absorbing = torch.einsum("lknsr->lkrns", whitening)
-        self.misfit_table = torch.cat([from_absorbing, from_continuum], 2).flatten(3).float()
 
-    def _absorbing_noise(self) -> Tensor:
-        """Variance of the absorbing bands (bins, components, nodes, bands): not kept, it is large."""
-        mean = self.transmittance * self.background.mean[:, None, self.background.continuum_size :]
-        depth = -torch.log(self.transmittance.clamp(min=1e-30))
-        noise = [self.features.absorbing_noise(float(value), mean) for value in self.brightness_bins]
-        return torch.stack(noise) + (self.model_error * depth * mean) ** 2
-
-    def bin_of(self, brightness: Tensor) -> Tensor:
-        """Index of the nearest tabulated brightness, (pixels,)."""
-        middle = (self.brightness_bins[1:] * self.brightness_bins[:-1]).sqrt().to(brightness.dtype)
-        return torch.bucketize(brightness, middle)
+    @property
+    def nodes(self) -> int:
+        """Number of concentrations."""
+        return self.half_log_det.shape[2]
 
     def log_likelihood(self, spectra: PixelFeatures) -> Tensor:
         """ln p(x, k | z), (pixels, components, nodes), float32 relative to each pixel's maximum."""
-        out = torch.full((len(spectra), self.background.components, len(self.transmittance)), -torch.inf)
-        for part, brightness_bin in self._parts(spectra):
-            mine = spectra.at(part)
-            for k, rows, values in self._likely(
-                brightness_bin, mine, self._log_continuum(brightness_bin, mine)
-            ):
-                out[part[rows], k] = values
+        out = self._nothing(len(spectra), len(self.continuum_mean), self.nodes)
+        for k, pixels, values in self._likely(spectra):
+            out[pixels, k] = values
         return out - out.amax((1, 2), keepdim=True)
 
     def log_evidence(self, spectra: PixelFeatures) -> Tensor:
         """ln p(x | z), (pixels, nodes), marginal over components, up to a constant per pixel; float32."""
-        out = torch.full((len(spectra), len(self.transmittance)), -torch.inf)
-        for part, brightness_bin in self._parts(spectra):
-            mine = spectra.at(part)
-            log_continuum = self._log_continuum(brightness_bin, mine)
-            for _, rows, values in self._likely(brightness_bin, mine, log_continuum):
-                pixels = part[rows]
-                out[pixels] = torch.logaddexp(out[pixels], values)
+        out = self._nothing(len(spectra), self.nodes)
+        for _, pixels, values in self._likely(spectra):
+            out[pixels] = torch.logaddexp(out[pixels], values)
         return out - out.amax(1, keepdim=True)
 
-    def _parts(self, spectra: PixelFeatures) -> Iterator[tuple[Tensor, int]]:
-        """Pixels of one brightness, a few at a time, and its bin."""
-        for brightness_bin, rows in _groups(self.bin_of(spectra.brightness)):
+    def _nothing(self, *shape: int) -> Tensor:
+        return torch.full(shape, -torch.inf, device=self.misfit.device)
+
+    def _likely(self, spectra: PixelFeatures) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """(component, pixels that may belong to it, ln p(x, k | z) on the nodes), a few at a time."""
+        for brightness_bin, rows in groups(bin_of(spectra.brightness, self.brightness_bins)):
             for part in torch.split(rows, CHUNK):
-                yield part, brightness_bin
+                mine = spectra.at(part)
+                log_continuum = self._log_continuum(brightness_bin, mine.continuum.float())
+                likely = log_continuum > log_continuum.amax(0) - NEGLIGIBLE_LOG_SHARE
+                for k in range(len(self.continuum_mean)):
+                    near = torch.where(likely[k])[0]
+                    if len(near):
+                        fit = self._log_absorbing(brightness_bin, k, mine.at(near))
+                        yield k, part[near], log_continuum[k, near][:, None] + fit
 
-    def _log_continuum(self, brightness_bin: int, spectra: PixelFeatures) -> Tensor:
-        """ln p(continuum code, k), (components, pixels)."""
-        return self.continuum_density.log_components(brightness_bin, spectra.continuum.float())
+    def _log_continuum(self, brightness_bin: int, continuum: Tensor) -> Tensor:
+        """ln p(continuum code, k), (components, pixels), up to a constant."""
+        centred = continuum - self.continuum_mean[:, None]
+        distance = torch.bmm(centred, self.continuum_whitening[brightness_bin].mT).square().sum(2)
+        return self.continuum_constant[brightness_bin][:, None] - 0.5 * distance
 
-    def _likely(
-        self, brightness_bin: int, spectra: PixelFeatures, log_continuum: Tensor
-    ) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """(component, rows that may belong to it, ln p(x, k | z) of these on the nodes)."""
-        continuum = spectra.continuum.float()
-        absorbing = (spectra.absorbing @ self.projection.to(spectra.absorbing.dtype)).float()
-        likely = log_continuum > log_continuum.amax(0) - NEGLIGIBLE_LOG_SHARE
-        for k, mean in enumerate(self.continuum_density.mean):
-            rows = torch.where(likely[k])[0]
-            if len(rows) == 0:
-                continue
-            seen = torch.cat([absorbing[rows], continuum[rows] - mean, torch.ones(len(rows), 1)], 1)
-            whitened = (seen @ self.misfit_table[brightness_bin, k]).view(
-                len(rows), len(self.transmittance), -1
-            )
-            misfit = torch.linalg.vecdot(whitened, whitened)
-            yield (
-                k,
-                rows,
-                log_continuum[k, rows][:, None] - self.half_log_det[brightness_bin, k] - 0.5 * misfit,
-            )
-
-    def expectation(
-        self, spectra: PixelFeatures, generator: torch.Generator, share: Tensor | None = None
-    ) -> Moments:
-        """Posterior moments of the background of pixels whose concentration is unknown.
-
-        Each pixel's concentration is drawn from its posterior: with its mode instead, the background would
-        be credited with too little variance in the direction of a plume. `share` (pixels, K') deals the
-        pixels of a one-component background out to K' new components.
-        """
-        log_joint = self.log_likelihood(spectra)
-        own = torch.logsumexp(log_joint, 2).softmax(1).double()
-        uniform = torch.rand(log_joint.shape, generator=generator).clamp(min=1e-20)
-        node = (log_joint - torch.log(-torch.log(uniform))).argmax(2)
-        key = self.bin_of(spectra.brightness)[:, None] * len(self.transmittance) + node
-        x = joint(spectra).double()
-        weights = own if share is None else share
-        moments, noise = Moments.zero(weights.shape[1], x.shape[1]), self._absorbing_noise()
-        for target in range(weights.shape[1]):
-            k = target if share is None else 0
-            used = torch.where(weights[:, target] > 1e-3)[0]
-            groups = _groups(key[used, k])
-            if not groups:
-                continue
-            gains, lefts, means = self._gains(k, torch.tensor([group for group, _ in groups]), noise[:, k])
-            for i, (_, rows) in enumerate(groups):
-                pixels = used[rows]
-                b = self.background.mean[k] + (x[pixels] - means[i]) @ gains[i]
-                moments.add(target, weights[pixels, target], b, lefts[i])
-        return moments
-
-    def _gains(self, k: int, keys: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Regression of b on x, what it leaves unexplained, and the mean of x, per (bin, node)."""
-        brightness_bin, node = keys // len(self.transmittance), keys % len(self.transmittance)
-        q, mu, cov = self.background.continuum_size, self.background.mean[k], self.background.covariance[k]
-        light = torch.cat([torch.ones(len(keys), q, dtype=torch.float64), self.transmittance[node]], 1)
-        shared = light[:, :, None] * cov
-        total = shared * light[:, None, :]
-        total[:, :q, :q] += self.continuum_noise[brightness_bin]
-        total.diagonal(dim1=1, dim2=2)[:, q:] += noise[brightness_bin, node]
-        gain = torch.linalg.solve(total, shared)
-        return gain, cov - shared.transpose(1, 2) @ gain, light * mu
+    def _log_absorbing(self, brightness_bin: int, k: int, spectra: PixelFeatures) -> Tensor:
+        """ln p(absorbing bands | continuum code, k, z), (pixels, nodes)."""
+        continuum = spectra.continuum.float() - self.continuum_mean[k]
+        absorbing = spectra.absorbing.float() @ self.projection
+        seen = torch.cat([absorbing, continuum, torch.ones_like(continuum[:, :1])], 1)
+        whitened = (seen @ self.misfit[brightness_bin, k]).view(len(seen), self.nodes, -1)
+        misfit: Tensor = torch.linalg.vecdot(whitened, whitened)
+        return -self.half_log_det[brightness_bin, k] - 0.5 * misfit
 
 
-def summarise(log_posterior: Tensor, grid: ConcentrationGrid) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation [ppm m] of ln p(z | x) given on the nodes, (pixels, nodes)."""
-    fine = log_posterior @ grid.upsample.to(log_posterior.dtype)
-    middle, half = float(grid.fine.mean()), float(grid.fine[-1] - grid.fine[0]) / 2.0
-    z = ((grid.fine - middle) / half).to(fine.dtype)
-    mean, square = (fine.softmax(1) @ torch.stack([z, z**2], 1)).unbind(1)
-    variance = (square - mean**2).clamp(min=torch.finfo(mean.dtype).eps)
-    return middle + half * mean, half * variance.sqrt()
+def _regression(background: Background, noise: PixelNoise) -> tuple[Tensor, Tensor, Tensor]:
+    """Covariance of the continuum code, gain of the absorbing bands given it, what that leaves."""
+    q, cov = background.continuum_size, background.covariance + noise.common
+    continuum = cov[:, :q, :q] + noise.continuum
+    gain = torch.linalg.solve(continuum, cov[:, :q, q:])
+    return continuum, gain, cov[:, q:, q:] - cov[:, q:, :q] @ gain
+
+
+def _of_one_brightness(
+    background: Background, noise: PixelNoise, seen: Tensor, projection: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Constant and whitening of the continuum code, half log-determinants and matrices M, float32."""
+    continuum, gain, rest = _regression(background, noise)
+    whitening, log_det = _whitening(continuum)
+    constant = torch.log(background.weight.clamp(min=1e-12)) - log_det
+    total = torch.einsum("nbr,kbc,ncs->knrs", seen, rest, seen)
+    total += torch.einsum("br,knb,bs->knrs", projection, noise.absorbing, projection)
+    inverse, half_log_det = _whitening(total)
+    mean = background.mean[:, None, background.continuum_size :]
+    from_continuum = -torch.einsum("kqb,nbr,knsr->kqns", torch.cat([gain, mean], 1), seen, inverse)
+    misfit = torch.cat([torch.einsum("knsr->krns", inverse), from_continuum], 1).flatten(2)
+    return constant.float(), whitening.float(), half_log_det.float(), misfit.float()
 
 
 def _signal_directions(background: Background, transmittance: Tensor, rest: Tensor, noise: Tensor) -> Tensor:
     """(absorbing bands, r): where background or plume exceed the noise of the brightest ground."""
     mean = background.mean[:, background.continuum_size :]
-    second = rest[-1] + mean[:, :, None] * mean[:, None, :]
+    second = rest + mean[:, :, None] * mean[:, None, :]
     light = transmittance.T @ transmittance / len(transmittance)
     signal = (background.weight[:, None, None] * second).sum(0) * light
-    scale = noise[-1].amin((0, 1)).sqrt()
+    scale = noise.amin((0, 1)).sqrt()
     values, vectors = torch.linalg.eigh(signal / (scale[:, None] * scale))
     directions: Tensor = vectors[:, values > SIGNAL_FLOOR] / scale[:, None]
     return directions
@@ -275,7 +260,7 @@ def _whitening(covariance: Tensor) -> tuple[Tensor, Tensor]:
     return inverse, torch.log(factor.diagonal(dim1=-2, dim2=-1)).sum(-1)
 
 
-def _groups(keys: Tensor) -> list[tuple[int, Tensor]]:
+def groups(keys: Tensor) -> list[tuple[int, Tensor]]:
     """(key, rows) of every distinct key."""
     order = torch.argsort(keys)
     values, counts = torch.unique_consecutive(keys[order], return_counts=True)

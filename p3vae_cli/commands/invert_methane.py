@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from p3vae.cli.options import Finite, FiniteRange, output_options, scene_options, scenes_argument
+from p3vae.cli.options import (
+    Finite,
+    FiniteRange,
+    device_option,
+    output_options,
+    scene_options,
+    scenes_argument,
+)
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
@@ -84,12 +91,14 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--control", is_flag=True, help="Count plumes in the sign-flipped map, where there are none.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@device_option
 @output_options
 @scene_options
 def invert_methane(
     scenes: tuple[str, ...],
     outputs: OutputOptions,
     scene_options: SceneOptions,
+    device: str,
     winds: tuple[str, ...],
     wind_std_m_s: float | None,
     ueff_a: float | None,
@@ -117,4 +126,4 @@ def invert_methane(
         control=control,
     )
     asked = MethaneOptions(plumes=plumes, overwrite=outputs.run.overwrite, **options)
-    map_scenes(scenes, scene_options, outputs, MethaneJob(asked, outputs.shows_progress))
+    map_scenes(scenes, scene_options, outputs, MethaneJob(device, asked, outputs.shows_progress))

@@ -131,12 +131,13 @@ def fill_from_neighbours(ppm_m: Values, std: Values, trusted: Mask) -> tuple[Val
     """
     sure = trusted & (std < UNSURE * np.median(std[trusted])) if trusted.any() else trusted
     weight = sure / np.where(sure, std, 1.0).astype(np.float64) ** 2
-    total = _around(weight)
-    filled = ~sure & (_around(sure.astype(np.float64)) > FEWEST_SURE)
-    scale = np.where(filled, total, 1.0)
-    mean = _around(weight * ppm_m) / scale
-    spread = np.sqrt(np.maximum(_around(weight * ppm_m**2) / scale - mean**2, 1.0 / scale))
-    return np.where(filled, mean, ppm_m), np.where(filled, spread, std), sure | filled
+    filled = ~sure & (_around(sure.astype(np.float32)) > FEWEST_SURE)
+    scale = _around(weight)[filled]
+    mean = _around(weight * ppm_m)[filled] / scale
+    variance = np.maximum(_around(weight * ppm_m**2)[filled] / scale - mean**2, 1.0 / scale)
+    ppm_m, std = ppm_m.copy(), std.copy()
+    ppm_m[filled], std[filled] = mean, np.sqrt(variance)
+    return ppm_m, std, sure | filled
 
 
 def _around(values: Values) -> Values:

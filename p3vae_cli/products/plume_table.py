@@ -25,6 +25,7 @@ from p3vae.physics.emission import EffectiveWind, emission_rate
 
 FIELDS = (
     *("id", "scene", "time_utc", "sensor", "gas", "plume", "probability", "false_plumes", "quality"),
+    *("spectrum", "methane_log_ratio"),
     *("touches_edge", "clear_share", "pixels", "area_m2", "peak_ppm_m", "peak_std_ppm_m", "mean_ppm_m"),
     *("peak_lon", "peak_lat", "source_lon", "source_lat", "direction_deg"),
     *("ime_kg", "ime_std_kg", "ime_std_noise_kg", "ime_std_background_kg", "ime_std_mask_kg"),
@@ -120,6 +121,8 @@ def plume_rows(
             "probability": plume.probability,
             "false_plumes": plume.false_plumes,
             "quality": quality(plume, clear_share),
+            "spectrum": None if plume.log_ratio is None else plume.log_ratio.name,
+            "methane_log_ratio": None if plume.log_ratio is None else plume.log_ratio.found,
             "touches_edge": plume.touches_edge,
             "clear_share": clear_share,
             "pixels": plume.pixels,
@@ -220,6 +223,8 @@ def plume_line(row: dict[str, Any]) -> str:
         f"plume {row['plume']}: {row['pixels']:,} pixels, peak {row['peak_ppm_m']:,.0f} ppm·m, "
         f"probability {row['probability']:.3f}"
     )
+    if row["spectrum"] is not None:
+        line += f", spectrum: {row['spectrum']}"
     if row["ime_kg"] is not None:
         line += f", {row['area_m2'] / 1e6:.2f} km², IME {row['ime_kg']:,.0f} ± {row['ime_std_kg']:,.0f} kg"
     for wind in row["winds"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from p3vae.cli.products.areas import pixel_area_m2
 from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.manifest import product_record, sha256
 from p3vae.cli.products.plume_catalogue import catalogue
-from p3vae.cli.products.plume_maps import MethaneMap
+from p3vae.cli.products.plume_maps import Mask, MethaneMap, Values
 from p3vae.cli.products.plume_pictures import PlumePictures, earlier_pictures
 from p3vae.cli.products.plume_table import Blown, plume_frame, plume_line, plume_polygons, plume_rows
 from p3vae.cli.products.rasters import RasterSink, class_map
@@ -27,6 +28,7 @@ from p3vae.cli.products.wind import Place, WindOption
 from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.models.methane.plume_mass import list_plumes
 from p3vae.models.methane.plumes import PlumeRule, count_false_alarms, find_plumes
+from p3vae.models.methane.vetting import LogRatio
 from p3vae.physics.emission import (
     DEFAULT_EFFECTIVE_WIND,
     EFFECTIVE_WIND,
@@ -96,8 +98,18 @@ class PlumeOptions:
         }
 
 
+Vet = Callable[[Mask, Values, Window], LogRatio | None]
+"""What the spectrum of a cluster of pixels says; with the enhancement in a part of the scene."""
+
+
 def write_plumes(
-    summary: RunSummary, staging: Staging, scene: Scene, options: PlumeOptions, *, prior: bool
+    summary: RunSummary,
+    staging: Staging,
+    scene: Scene,
+    options: PlumeOptions,
+    *,
+    prior: bool,
+    vet: Vet | None = None,
 ) -> Findings:
     """Write mask, polygons and pictures of plumes beside the staged maps, and say what they hold.
 
@@ -106,7 +118,10 @@ def write_plumes(
     """
     seen = MethaneMap.read(summary, staging, prior=prior)
     maps = seen.ppm_m, seen.std, seen.valid
-    found = find_plumes(*maps, options.rule)
+    if vet is None:
+        found = find_plumes(*maps, options.rule)
+    else:
+        found = find_plumes(*maps, options.rule, lambda cluster: vet(cluster, seen.ppm_m, summary.area))
     area = pixel_area_m2(seen.grid)
     if area is None and options.ground_sampling_m is not None:
         area = options.ground_sampling_m**2
@@ -130,7 +145,13 @@ def write_plumes(
         seen.left_out(),
         *([plume_line(row) for row in rows] or ["no plume found"]),
     ]
-    record: dict[str, Any] = {"plumes": rows, "clear": asdict(seen.figures)}
+    if found.rejected:
+        lines.append(f"{found.rejected} as strong as a plume left out: the spectrum speaks against methane")
+    record: dict[str, Any] = {
+        "plumes": rows,
+        "rejected_by_spectrum": found.rejected,
+        "clear": asdict(seen.figures),
+    }
     if plumes and area is None:
         lines.append("no georeference: areas and masses need --ground-sampling METRES")
     if options.control:

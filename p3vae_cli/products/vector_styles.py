@@ -29,6 +29,8 @@ PLUME_ALIASES = {
     "probability": "Probability that it is a plume [1]",
     "false_plumes": "Expected false plumes as strong, per scene",
     "quality": "Quality",
+    "spectrum": "What its spectrum looks like",
+    "methane_log_ratio": "Log-likelihood ratio of methane [1]",
     "touches_edge": "Goes on beyond what is seen",
     "clear_share": "Share of clear pixels [1]",
     "pixels": "Pixels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from p3vae.cli.base.errors import LabelError, UsageError
-from p3vae.cli.samples.draw import DrawnPixels, Samples, draw_pixels, draw_samples
+from p3vae.cli.samples.draw import DrawnPixels, Samples, draw_pixels, draw_samples, read_pixels
 from p3vae.cli.samples.pixels import LabelClass, LabelledPixels, NoLabelOnSceneError
 from p3vae.cli.samples.raster import is_raster, raster_labels
 from p3vae.cli.samples.vector import vector_labels
@@ -21,6 +21,7 @@ __all__ = [
     "draw_samples",
     "label_files",
     "read_labels",
+    "read_pixels",
 ]
 
 _SHAPEFILE = (".dbf", ".shx", ".prj", ".cpg")

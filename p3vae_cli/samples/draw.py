@@ -16,6 +16,9 @@ from p3vae.models.landcover.patches import PatchSet
 
 Index = npt.NDArray[np.int64]
 
+SCATTERED_BUDGET = 64 * 2**20
+"""Memory for reading scattered pixels, of which a tile holds few [bytes]."""
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -37,7 +40,7 @@ def draw_samples(
     """At most `per_class` labelled spectra of each class and about `unlabelled` others, by a seeded draw."""
     rng = np.random.default_rng(seed)
     chosen = pixels.subset(_balanced(pixels, per_class, rng), "none was drawn")
-    spectra, valid = _read_pixels(scene, chosen.row, chosen.col)
+    spectra, valid = read_pixels(scene, chosen.row, chosen.col)
     if len(valid) and not valid.any():
         raise LabelError(
             "every labelled pixel is nodata in the scene",
@@ -64,26 +67,29 @@ def _balanced(pixels: LabelledPixels, per_class: int, rng: np.random.Generator) 
     return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
 
 
-def _tiles(scene: Scene) -> Iterator[Window]:
+def _tiles(scene: Scene, budget: int | None = None) -> Iterator[Window]:
     grid = scene.grid
-    shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)))
+    pixels = tile_pixels(len(scene.bands), budget=budget)
+    shape = tile_shape(grid.height, grid.width, scene.block_shape, pixels)
     return windows(Window(0, 0, grid.height, grid.width), shape)
 
 
-def _read_pixels(
+def read_pixels(
     scene: Scene, row: Index, col: Index
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Spectra (pixels, bands) and validity (pixels,), reading only the tiles that hold any of them."""
+    """Spectra (pixels, bands) and validity (pixels,), reading only those parts of tiles that hold any."""
     spectra = np.full((len(row), len(scene.bands)), np.nan, np.float32)
     valid = np.zeros(len(row), np.bool_)
-    for window in _tiles(scene):
+    for window in _tiles(scene, SCATTERED_BUDGET):
         rows, cols = window.slices
         here = np.flatnonzero(
             (row >= rows.start) & (row < rows.stop) & (col >= cols.start) & (col < cols.stop)
         )
         if len(here):
-            tile = scene.read(window)
-            inside = row[here] - window.row, col[here] - window.col
+            top, left = int(row[here].min()), int(col[here].min())
+            rows_read, cols_read = int(row[here].max()) - top + 1, int(col[here].max()) - left + 1
+            tile = scene.read(Window(top, left, rows_read, cols_read))
+            inside = row[here] - top, col[here] - left
             spectra[here], valid[here] = tile.values[inside], tile.valid[inside]
     return spectra, valid
 

@@ -134,6 +134,7 @@ class IrradianceJob(Job):
 class MethaneJob(Job):
     """`p3vae invert-methane`."""
 
+    device: str
     options: MethaneOptions
     show_progress: bool | None = None
 
@@ -160,7 +161,7 @@ class MethaneJob(Job):
 
         def plan(scene: Scene) -> Plan:
             with StepProgress("learning the background", show=self.show_progress) as progress:
-                return methane_plan(scene, self.options, progress.step)
+                return methane_plan(scene, self.options, self.device, progress.step)
 
         return plan
 
@@ -175,7 +176,7 @@ class MethaneJob(Job):
 
     def for_worker(self, number: int) -> MethaneJob:
         """See `Job`."""
-        return replace(self, show_progress=False)
+        return replace(self, device=worker_device(self.device, number), show_progress=False)
 
 
 def worker_device(device: str, number: int) -> str:

@@ -47,6 +47,8 @@ class Plan:
     """Work on the finished maps."""
     more: Sequence[str] = ()
     """Ends of the names of the files that `after` makes."""
+    tile_size: int | None = None
+    """Side of tiles that suits `function`, unless the user gives one or a limit of memory."""
 
 
 Planner = Callable[[Scene], Plan]
@@ -199,13 +201,16 @@ class SceneTask:
         with open_scene(path, self.scene_options) as opened:
             scene = masked(opened, self.outputs.mask) if self.outputs.mask else opened
             planned = plan(scene)
+            run = self.outputs.run
+            if run.tile_size is None and run.mem_limit is None:
+                run = replace(run, tile_size=planned.tile_size)
             summary = make_products(
                 scene,
                 planned.function,
                 planned.specs,
                 folder,
                 halo=planned.halo,
-                options=replace(self.outputs.run, stem=stem, replaceable=self._replaceable(path)),
+                options=replace(run, stem=stem, replaceable=self._replaceable(path)),
                 progress=RichProgress(label, show=self.outputs.shows_progress),
                 provenance=Provenance(
                     model_sha256=planned.model_sha256,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.memory import return_memory
 from p3vae.cli.products.make import Findings, RunSummary
 from p3vae.cli.products.manifest import sha256
 from p3vae.cli.products.plumes import PLUME_FILES, write_plumes
@@ -19,42 +20,76 @@ from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.methane_fit import Fitted, MethaneOptions, absorption_table, fit_method
 from p3vae.cli.workflows.methane_maps import SPECS, MethaneMaps
 from p3vae.cli.workflows.methane_scene import MethaneScene
-from p3vae.cli.workflows.model_files import require_quantity
+from p3vae.cli.workflows.methane_vetting import Vetting
+from p3vae.cli.workflows.model_files import require_quantity, resolve_device
 from p3vae.models.checkpoint import write_model_file
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.physics.methane import MethaneAbsorption
+from p3vae.physics.methane import LINE_WIDTH_NM, MethaneAbsorption
 
-BACKGROUND_PIXELS = 40_000
+TILE_SIZE = 128
+"""Side of the tiles [pixels]: larger ones take more memory than what libraries and model leave of 700 MB."""
+BACKGROUND_PIXELS = 30_000
 """Pixels of the scene from which the background is learned."""
 
 
-def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int, int], None]) -> Plan:
+def methane_plan(
+    scene: Scene, options: MethaneOptions, device: str, progress: Callable[[int, int], None]
+) -> Plan:
     """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
     require_quantity(scene, "radiance", "a methane retrieval")
     _require_sense(options)
+    chosen = _device(device, options)
     options.plumes.winds_over(scene)  # wind that does not cover this scene is refused before the work
     if options.save_model is not None:
         require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
         require_folder(options.save_model.parent)
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
-    view = MethaneScene.from_scene(scene, drawn, absorption_table(options), options.largest_ppm_m)
-    fitted = fit_method(scene, view, drawn, options, progress)
+    gas = absorption_table(options)
+    view = MethaneScene.from_scene(scene, drawn, gas, options.largest_ppm_m)
+    fitted = fit_method(scene, view, drawn, options, chosen, progress)
+    return_memory()
     if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
         with writing(options.save_model):
             write_model_file(options.save_model, fitted.method.to_file())
+    vet = None if fitted.spectra is None else Vetting(scene, view, fitted.spectra)
     maps = MethaneMaps(fitted, view, quality_mask=options.quality_mask)
 
     def after(summary: RunSummary, staging: Staging) -> Findings:
-        found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None)
-        return replace(found, lines=[*_notes(view), *found.lines])
+        return_memory()
+        found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None, vet=vet)
+        return replace(found, lines=[*_notes(view, gas), *found.lines])
 
     digest = None if options.model is None else sha256(options.model)
-    settings = _settings(scene, view, fitted, options)
-    return Plan(maps, SPECS, digest, settings, halo=maps.halo, after=after, more=PLUME_FILES)
+    settings = _settings(scene, view, gas, fitted, options)
+    return Plan(
+        maps,
+        SPECS,
+        digest,
+        settings,
+        halo=maps.halo,
+        after=after,
+        more=PLUME_FILES,
+        tile_size=TILE_SIZE,
+    )
 
 
-def _notes(view: MethaneScene) -> list[str]:
+def _device(name: str, options: MethaneOptions) -> str:
+    """Where to invert; the filters and optimal estimation need double precision, which Apple's GPUs lack."""
+    device = resolve_device(name)
+    if device != "mps" or options.method == "p3vae":
+        return device
+    if name == "auto":
+        return "cpu"
+    raise UsageError(f"--method {options.method} needs double precision", remedy="use --device cpu")
+
+
+def _notes(view: MethaneScene, gas: MethaneAbsorption) -> list[str]:
     dead, reported = np.flatnonzero(view.dead), list[str]()
+    if gas.borrowed_lines:
+        reported.append(
+            f"{gas.source} does not resolve methane's lines (steps of {LINE_WIDTH_NM:g} nm would): "
+            "how they saturate is taken from our table"
+        )
     if view.view_zenith_deg is None:
         reported.append("the view zenith is unknown and taken as 0 (--view-zenith DEG)")
     if len(dead):
@@ -62,7 +97,9 @@ def _notes(view: MethaneScene) -> list[str]:
     return reported
 
 
-def _settings(scene: Scene, view: MethaneScene, fitted: Fitted, options: MethaneOptions) -> dict[str, Any]:
+def _settings(
+    scene: Scene, view: MethaneScene, gas: MethaneAbsorption, fitted: Fitted, options: MethaneOptions
+) -> dict[str, Any]:
     """What decides the result, for the manifest."""
     method, prior = fitted.method, fitted.prior
     return {
@@ -70,7 +107,7 @@ def _settings(scene: Scene, view: MethaneScene, fitted: Fitted, options: Methane
         "air_mass_factor": view.optics.air_mass_factor,
         "sun_zenith_deg": view.sun_zenith_deg,
         "view_zenith_deg": view.view_zenith_deg,
-        "absorption": str(options.absorption or MethaneAbsorption.load().source),
+        "absorption": gas.source if options.absorption is None else str(options.absorption),
         "absorption_scale": options.absorption_scale,
         "max_ppm_m": method.settings.max_ppm_m if isinstance(method, MethaneP3VAE) else options.largest_ppm_m,
         "smile": view.optics.detector_columns is not None,

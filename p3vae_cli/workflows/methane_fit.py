@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
 
 from p3vae.cli.base.errors import BandMismatchError, ModelFileError, SceneError, UsageError
+from p3vae.cli.base.memory import return_memory
 from p3vae.cli.base.tables import read_columns
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.plumes import PlumeOptions
@@ -21,13 +22,15 @@ from p3vae.cli.scenes.masking import read_mask
 from p3vae.cli.workflows.methane_scene import MethaneScene
 from p3vae.cli.workflows.model_files import model_errors
 from p3vae.models.checkpoint import read_model_file
+from p3vae.models.methane.devices import Inverter, OnDevice
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import KIND, MethaneP3VAE, pixels_needed
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
-from p3vae.models.methane.plume_prior import PlumePrior
+from p3vae.models.methane.plume_prior import IntArray, PlumePrior
 from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.screening import background_mask
-from p3vae.models.methane.types import MethaneEstimate, MethaneSettings
+from p3vae.models.methane.types import MethaneSettings
+from p3vae.models.methane.vetting import SpectrumTest
 from p3vae.physics.methane import MethaneAbsorption
 
 MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
@@ -35,6 +38,8 @@ MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
 USUAL_MAX_PPM_M = 50_000.0
 ROOM_BELOW_ZERO_PPM_M = 5000.0
 """Several standard deviations of a usual pixel [ppm m]."""
+MOST_OF_TEST = 12_000
+"""Plume-free pixels from which the test of plumes' spectra is learned."""
 FEWEST_UNDER_PLUME = 200
 """With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
 
@@ -65,13 +70,6 @@ class MethaneOptions:
         return USUAL_MAX_PPM_M if self.max_ppm_m is None else self.max_ppm_m
 
 
-class Inverter(Protocol):
-    """Any fitted method."""
-
-    def invert(self, radiance: torch.Tensor, detector_column: torch.Tensor | None = None) -> MethaneEstimate:
-        """Enhancement of radiance (pixels, bands)."""
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Learning is many small matrices: with more threads it takes longer, twice as long on a busy machine."""
@@ -91,7 +89,7 @@ def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     try:
         rows = read_columns(path, ("wavelength_nm", "absorption"))
         wavelength, absorption = rows[np.lexsort(rows.T[::-1])].T
-        table = MethaneAbsorption.from_table(wavelength, absorption, source=path.name)
+        table = MethaneAbsorption.from_user(wavelength, absorption, source=path.name)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot be read as an absorption table: {error}",
@@ -106,8 +104,12 @@ class Fitted:
     """A method that has learned from a scene."""
 
     method: Inverter
+    inverter: OnDevice
+    """The method on the device that was chosen."""
     prior: PlumePrior | None
     """None: estimates stand as they are."""
+    spectra: SpectrumTest | None
+    """None: too few pixels to learn it from."""
 
 
 def fit_method(
@@ -115,19 +117,72 @@ def fit_method(
     view: MethaneScene,
     drawn: DrawnPixels,
     options: MethaneOptions,
+    device: str,
     progress: Callable[[int, int], None],
 ) -> Fitted:
-    """Learn from drawn pixels; the p3VAE also learns what the scene says about plumes."""
+    """Learn from drawn pixels, on the CPU; the p3VAE also learns what the scene says about plumes."""
     with _one_thread():
-        method = _saved(options.model, view) if options.model else _fit(scene, view, drawn, options, progress)
-        if not isinstance(method, MethaneP3VAE):
-            return Fitted(method, None)
-        used = np.flatnonzero(view.usable(drawn.spectra[:, view.bands], drawn.col))
-        clear, row, col = view.clear[used], drawn.row[used], drawn.col[used]
-        if not clear.any():
-            raise _too_few(scene, view, 1, 0)
-        found = method.invert(torch.from_numpy(drawn.spectra[used][:, view.bands]), view.groups(col))
-        return Fitted(method, PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col))
+        ground = _Ground.of(scene, view, drawn, options.plume_mask)
+        return_memory()
+        if options.model is not None:
+            method: Inverter = _saved(options.model, view)
+        else:
+            ground.require(pixels_needed(view.optics), scene, view)
+            method = _learned(ground, view, options, progress)
+        inverter = OnDevice.move(method, device)
+        prior = _prior(inverter, scene, view, drawn) if isinstance(method, MethaneP3VAE) else None
+        return Fitted(method, inverter, prior, ground.spectra(view))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """Clear pixels with signal in every band, (pixels,) of those drawn."""
+
+    radiance: torch.Tensor
+    column: torch.Tensor | None
+    free: torch.Tensor
+    """Those without plume, a mask."""
+    row: IntArray
+    col: IntArray
+
+    @classmethod
+    def of(cls, scene: Scene, view: MethaneScene, drawn: DrawnPixels, plume_mask: Path | None) -> _Ground:
+        """Plumes are where the mask says, or where a robust filter finds them."""
+        used = view.clear & (drawn.spectra[:, view.bands] > 0).all(axis=1) & ~view.dead[drawn.col]
+        radiance = torch.from_numpy(drawn.spectra[np.ix_(used, view.bands)])
+        row, col = drawn.row[used], drawn.col[used]
+        column = view.groups(col)
+        if plume_mask is not None:
+            grid = scene.grid
+            inside = read_mask(plume_mask, grid, scene.ortho).kept(Window(0, 0, grid.height, grid.width))
+            free = torch.from_numpy(~inside[row, col])
+        elif len(radiance) < pixels_needed(view.optics):
+            free = torch.ones(len(radiance), dtype=torch.bool)
+        else:
+            free = background_mask(radiance, view.optics, column)
+        return cls(radiance, column, free, row, col)
+
+    def require(self, needed: int, scene: Scene, view: MethaneScene) -> None:
+        """Refuse a scene with too little ground to learn from."""
+        if int(self.free.sum()) < needed:
+            raise _too_few(scene, view, needed, int(self.free.sum()))
+
+    def spectra(self, view: MethaneScene) -> SpectrumTest | None:
+        """What plume-free spectra look like, from some of them."""
+        free = np.flatnonzero(self.free.numpy())
+        if len(free) < pixels_needed(view.optics):
+            return None
+        some = free[:: -(-len(free) // MOST_OF_TEST)]
+        return SpectrumTest.learn(self.radiance[some], view.optics, self.row[some], self.col[some])
+
+
+def _prior(inverter: OnDevice, scene: Scene, view: MethaneScene, drawn: DrawnPixels) -> PlumePrior:
+    used = np.flatnonzero(view.usable(drawn.spectra[:, view.bands], drawn.col))
+    clear, row, col = view.clear[used], drawn.row[used], drawn.col[used]
+    if not clear.any():
+        raise _too_few(scene, view, 1, 0)
+    found = inverter.invert(torch.from_numpy(drawn.spectra[np.ix_(used, view.bands)]), view.groups(col))
+    return PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col)
 
 
 def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
@@ -145,30 +200,6 @@ def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
         raise BandMismatchError(str(error), path=path) from error
 
 
-def _fit(
-    scene: Scene,
-    view: MethaneScene,
-    drawn: DrawnPixels,
-    options: MethaneOptions,
-    progress: Callable[[int, int], None],
-) -> Inverter:
-    spectra = drawn.spectra[:, view.bands]
-    lit = view.clear & (spectra > 0).all(axis=1) & ~view.dead[drawn.col]
-    radiance, column = torch.from_numpy(spectra[lit]), view.groups(drawn.col[lit])
-    needed = pixels_needed(view.optics)
-    if len(radiance) < needed:
-        raise _too_few(scene, view, needed, len(radiance))
-    if options.plume_mask is None:
-        free = background_mask(radiance, view.optics, column)
-    else:
-        grid = scene.grid
-        inside = read_mask(options.plume_mask, grid, scene.ortho).kept(Window(0, 0, grid.height, grid.width))
-        free = torch.from_numpy(~inside[drawn.row[lit], drawn.col[lit]])
-    if int(free.sum()) < needed:
-        raise _too_few(scene, view, needed, int(free.sum()))
-    return _learned(radiance, free, column, view, options, progress)
-
-
 def _too_few(scene: Scene, view: MethaneScene, needed: int, found: int) -> SceneError:
     return SceneError(
         f"{needed} clear, plume-free pixels are needed to learn the background, {found} were found "
@@ -179,14 +210,10 @@ def _too_few(scene: Scene, view: MethaneScene, needed: int, found: int) -> Scene
 
 
 def _learned(
-    radiance: torch.Tensor,
-    free: torch.Tensor,
-    column: torch.Tensor | None,
-    view: MethaneScene,
-    options: MethaneOptions,
-    progress: Callable[[int, int], None],
+    ground: _Ground, view: MethaneScene, options: MethaneOptions, progress: Callable[[int, int], None]
 ) -> Inverter:
-    optics, background = view.optics, radiance[free]
+    optics, free, radiance, column = view.optics, ground.free, ground.radiance, ground.column
+    background = radiance[free]
     free_column = None if column is None else column[free]
     if options.method in ("mf", "mf-log"):
         variant: Literal["classic", "log"] = "classic" if options.method == "mf" else "log"

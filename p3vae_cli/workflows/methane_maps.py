@@ -14,43 +14,32 @@ import torch
 from p3vae.cli.base.tiling import SpectraTile
 from p3vae.cli.products.rasters import MapSpec, class_map
 from p3vae.cli.products.styles import Categories, Category, Ramp
-from p3vae.cli.workflows.methane_fit import Fitted, Inverter
+from p3vae.cli.workflows.methane_fit import Fitted
 from p3vae.cli.workflows.methane_scene import MethaneScene
 from p3vae.models.methane.plume_prior import HALO_PIXELS
-from p3vae.models.methane.types import MethaneEstimate
 from p3vae.physics.quality import Quality, quality_classes
 
 Array = npt.NDArray[Any]
 
 NODATA = -9999.0
+ESTIMATES = ("methane", "methane_std", "methane_sensitivity")
+CHUNK_PIXELS = 4096
+"""Pixels inverted at once: few enough that copies of their spectra need little memory."""
 LARGEST_SHOWN_PPM_M = 10_000.0
 """End of the colour scale, the same for every scene [ppm m]."""
-
-
-class _Cores:
-    """A method at work on every core, a part of the pixels each: many small matrices need no more threads."""
-
-    def __init__(self, method: Inverter) -> None:
-        self._method, self._count = method, torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(
-            self._count, "p3vae-invert", initializer=torch.set_num_threads, initargs=(1,)
-        )
-
-    def invert(self, radiance: torch.Tensor, detector_column: torch.Tensor | None) -> MethaneEstimate:
-        """Enhancement of radiance (pixels, bands)."""
-        parts = torch.chunk(radiance, self._count)
-        columns = (
-            [None] * len(parts) if detector_column is None else torch.chunk(detector_column, self._count)
-        )
-        return MethaneEstimate.concatenate(list(self._pool.map(self._method.invert, parts, columns)))
 
 
 class MethaneMaps:
     """From the spectra of a tile to its maps."""
 
     def __init__(self, fitted: Fitted, view: MethaneScene, *, quality_mask: bool) -> None:
-        self._cores, self._prior, self._view = _Cores(fitted.method), fitted.prior, view
+        self._inverter, self._prior, self._view = fitted.inverter, fitted.prior, view
         self._quality_mask = quality_mask
+        # many small matrices: a part of the pixels on each core, with one thread; a GPU is one
+        cores = torch.get_num_threads() if self._inverter.device == "cpu" else 1
+        self._pool = ThreadPoolExecutor(
+            cores, "p3vae-invert", initializer=torch.set_num_threads, initargs=(1,)
+        )
 
     @property
     def halo(self) -> int:
@@ -59,37 +48,33 @@ class MethaneMaps:
 
     def __call__(self, tile: SpectraTile) -> Mapping[str, Array]:
         """Enhancement, std, sensitivity and quality, (rows, cols) each."""
-        view, shape = self._view, tile.valid.shape
-        values = tile.values[..., view.bands].reshape(-1, len(view.bands))
-        column = np.tile(np.arange(tile.window.cols) + tile.window.col, tile.window.rows)
-        usable = tile.valid.ravel() & view.usable(values, column)
-        classes = quality_classes(values, view.nominal, view.sun_zenith_deg)
-        dark = tile.valid.ravel() & (classes == Quality.WATER)
-        explained = usable | (~view.dead[column] & (dark | (classes == Quality.SATURATED)))
-        quality = np.where(explained, classes, 0)
-        found = self._estimates(values, column, usable, usable & (quality == Quality.CLEAR), shape)
+        rows, cols = tile.valid.shape
+        step = max(1, CHUNK_PIXELS // cols)
+        parts = self._pool.map(lambda row: self._rows(tile, slice(row, row + step)), range(0, rows, step))
+        estimate, quality = (np.concatenate(part, axis=-2) for part in zip(*parts, strict=True))
+        usable = estimate[1] != NODATA
+        if self._prior is not None and usable.any():
+            clear = usable & (quality == Quality.CLEAR)
+            ppm_m, std = (np.where(usable, part, 1.0) for part in estimate[:2])
+            estimate = np.where(usable, self._prior.apply(ppm_m, std, clear), NODATA).astype(np.float32)
         if self._quality_mask:
-            found[:, quality != Quality.CLEAR] = NODATA
-        named = zip(
-            ("methane", "methane_std", "methane_sensitivity", "quality"), (*found, quality), strict=True
-        )
-        return {name: part.reshape(shape) for name, part in named}
+            estimate[:, quality != Quality.CLEAR] = NODATA
+        return dict(zip(ESTIMATES, estimate, strict=True)) | {"quality": quality}
 
-    def _estimates(
-        self, values: Array, column: Array, usable: Array, clear: Array, shape: tuple[int, ...]
-    ) -> npt.NDArray[np.float32]:
-        """Enhancement, std and sensitivity, (3, pixels); NODATA where there is none."""
+    def _rows(self, tile: SpectraTile, rows: slice) -> tuple[npt.NDArray[np.float32], Array]:
+        """Estimates of some rows without the prior, (3, rows, cols), NODATA where none is; and quality."""
+        view, valid = self._view, tile.valid[rows]
+        values = np.ascontiguousarray(tile.values[rows][..., view.bands].reshape(-1, len(view.bands)))
+        column = np.tile(np.arange(tile.window.cols) + tile.window.col, len(valid))
+        usable = valid.ravel() & view.usable(values, column)
+        classes = quality_classes(values, view.nominal, view.sun_zenith_deg)
+        dark = valid.ravel() & (classes == Quality.WATER)
+        explained = usable | (~view.dead[column] & (dark | (classes == Quality.SATURATED)))
         found = np.full((3, len(values)), NODATA, np.float32)
-        if not usable.any():
-            return found
-        radiance = torch.from_numpy(np.ascontiguousarray(values[usable]))
-        estimate = self._cores.invert(radiance, self._view.groups(column[usable]))
-        found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
-        if self._prior is None:
-            return found
-        ppm_m, std = (np.where(usable, part, 1.0).reshape(shape) for part in found[:2])
-        informed = np.stack(self._prior.apply(ppm_m, std, clear.reshape(shape))).reshape(3, -1)
-        return np.where(usable, informed, NODATA).astype(np.float32)
+        if usable.any():
+            estimate = self._inverter.invert(torch.from_numpy(values[usable]), view.groups(column[usable]))
+            found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
+        return found.reshape(3, *valid.shape), np.where(explained, classes, 0).reshape(valid.shape)
 
 
 SPECS = {

@@ -18,6 +18,7 @@ from p3vae.physics.quality import Quality, quality_classes
 from p3vae.physics.spectral_response import WATER_VAPOUR_NM, outside
 
 LARGEST_ZENITH_DEG = 85.0
+SHORT_WAVE_NM = 1000.0
 MOST_DARK = 0.01
 """Share of clear pixels without signal above which a band is left out."""
 FEWEST_OF_COLUMN = 8
@@ -56,6 +57,13 @@ class MethaneScene:
         zenith, view_zenith = _sun_zenith(scene), _view_zenith(scene)
         seen = scene.bands.good & outside(scene.bands.wavelength_nm, WATER_VAPOUR_NM)
         quality = quality_classes(drawn.spectra[:, seen], scene.bands.wavelength_nm[seen], zenith)
+        short_wave = seen & (scene.bands.wavelength_nm > SHORT_WAVE_NM)
+        if short_wave.any() and not (drawn.spectra[:, short_wave] > 0).any():
+            raise SceneError(
+                f"no signal beyond {SHORT_WAVE_NM:g} nm",
+                path=scene.path,
+                remedy="look at the short-wave infrared bands: is that detector's image in the file?",
+            )
         clear = quality == Quality.CLEAR
         if not clear.any():
             raise SceneError(
@@ -66,10 +74,14 @@ class MethaneScene:
         dead, stuck = _dead_columns(drawn, seen, clear, scene.grid.width)
         seen &= ~stuck
         lit = clear & ~dead[drawn.col]
-        dark = (drawn.spectra[lit] <= 0).mean(axis=0) if lit.any() else np.ones(len(seen))
+        dark = np.array([(band[lit] <= 0).mean() if lit.any() else 1.0 for band in drawn.spectra.T])
         bands = np.flatnonzero(seen & (dark < MOST_DARK))
         if len(bands) == 0:
-            raise SceneError("no band has signal everywhere", path=scene.path, remedy="check --bad-bands")
+            raise SceneError(
+                "no band has signal that changes from pixel to pixel",
+                path=scene.path,
+                remedy="look at the image, and check --bad-bands",
+            )
         chosen = scene.bands.select(bands)
         centres = None
         if scene.column_wavelength_nm is not None:
@@ -120,10 +132,10 @@ def _dead_columns(
     dead, stuck = np.zeros(width, np.bool_), np.zeros(len(seen), np.bool_)
     if len(drawn.col) == 0:
         return dead, stuck
-    lit = np.flatnonzero(seen & ((drawn.spectra[clear] > 0).mean(axis=0) > LIT))
+    lit = np.flatnonzero(seen & np.array([(band[clear] > 0).mean() > LIT for band in drawn.spectra.T]))
     order = np.argsort(drawn.col, kind="stable")
     column, start, count = np.unique(drawn.col[order], return_index=True, return_counts=True)
-    spectra = drawn.spectra[order][:, lit]
+    spectra = drawn.spectra[np.ix_(order, lit)]
     highest, lowest = (extreme.reduceat(spectra, start, axis=0) for extreme in (np.maximum, np.minimum))
     broken = ((highest <= 0) | (highest == lowest)) & (count >= FEWEST_OF_COLUMN)[:, None]
     everywhere = broken.mean(axis=0) > 0.5

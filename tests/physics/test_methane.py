@@ -178,3 +178,44 @@ def test_emission_rate_of_emit_in_weak_wind():
     assert rate.std_kg_per_hour == pytest.approx(3600 * 0.36 * 1.0 * 10 / 60)
     with pytest.raises(ValueError, match="positive area"):
         emission_rate(10.0, 0.0, 2.0)
+
+
+def test_a_coarse_table_of_the_same_gas_saturates_as_the_fine_one():
+    """Means over 1 nm hide the lines; Beer-Lambert with them is a quarter off in a strong plume."""
+    edges = np.arange(1600.0, 2501.0, 1.0)
+    middle = (edges[1:] + edges[:-1]) / 2.0
+    cell = np.digitize(TABLE.wavelength_nm, edges)
+    step = np.gradient(TABLE.wavelength_nm)
+    inside = [cell == k for k in range(1, len(edges))]
+    mean = np.array([(TABLE.absorption * step)[m].sum() / step[m].sum() for m in inside])
+    column = torch.tensor(1e5, dtype=torch.float64)
+    bands = Bands.from_centres(REFERENCE_NM[1:-1], np.full(7, 10.0))
+    true = TABLE.band_transmittance(bands).optical_depth(column).numpy()
+    found, beer = (
+        table.band_transmittance(bands).optical_depth(column).numpy()
+        for table in (
+            MethaneAbsorption.from_user(middle, mean, source="coarse"),
+            MethaneAbsorption.from_table(middle, mean),
+        )
+    )
+    np.testing.assert_allclose(found, true, rtol=0.02)
+    assert (beer / true).max() > 1.25
+    doubled = MethaneAbsorption.from_user(middle, 2.0 * mean, source="coarse").band_transmittance(bands)
+    np.testing.assert_allclose(doubled.optical_depth(column / 2.0).numpy(), true, rtol=0.02)
+
+
+def test_a_line_resolved_table_is_averaged_with_the_light_in_a_band():
+    rng = np.random.default_rng(0)
+    nm = np.arange(2300.0, 2330.0, 0.01)
+    lines = rng.uniform(2300.0, 2330.0, 60)
+    k = 2e-5 * (0.03**2 / ((nm[:, None] - lines) ** 2 + 0.03**2)).sum(1)
+    table = MethaneAbsorption.from_user(nm, k, source="lines")
+    bands = Bands.from_centres(np.array([2315.0]), np.array([8.0]))
+    light = np.interp(nm, TABLE.wavelength_nm, TABLE.background)
+    response = np.exp(-4.0 * np.log(2.0) * ((nm - 2315.0) / 8.0) ** 2)
+    for column in (1e3, 5e4):
+        expected = np.average(np.exp(-k * column), weights=response * light)
+        found = table.band_transmittance(bands)(torch.tensor(column, dtype=torch.float64)).item()
+        assert found == pytest.approx(expected, rel=2e-3)
+    flat = np.average(np.exp(-k * 5e4), weights=response)
+    assert abs(flat - expected) > 5e-3

@@ -84,6 +84,16 @@ def test_a_third_of_sea_leaves_the_land_as_it_is(scene, coast):
     assert found[strong].mean() == pytest.approx(truth[strong].mean(), rel=0.1)
 
 
+def test_more_sea_than_land_leaves_the_land_as_it_is(scene, coast, tmp_path):
+    sea = round(0.6 * COLS)
+    succeed("invert-methane", flood(scene, tmp_path / "most.he5", sea), "-o", tmp_path)
+    land = np.s_[:, : COLS - sea]
+    found, usual = (read(path)[land] for path in (tmp_path / "most_methane.tif", coast / "coast_methane.tif"))
+    both = (found != -9999.0) & (usual != -9999.0)
+    assert both.mean() > 0.85
+    assert np.abs(found - usual)[both].mean() < 200.0
+
+
 def test_sea_is_called_water_and_has_no_value(coast):
     assert (read(coast / "coast_quality.tif")[:, -SEA:] == 3).mean() > 0.99
     assert (read(coast / "coast_methane.tif")[:, -SEA:] == -9999.0).all()

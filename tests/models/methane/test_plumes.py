@@ -68,7 +68,7 @@ def test_the_mass_is_as_uncertain_as_errors_that_neighbours_share_make_it():
     labels = np.zeros((160, 160), np.int32)
     labels[60:72, 60:72] = 1
     std, valid = np.full(labels.shape, 100.0), np.ones(labels.shape, bool)
-    plumes = FoundPlumes(labels, np.zeros(1))
+    plumes = FoundPlumes(labels, np.zeros(1), (None,))
     mass = list_plumes(errors(0) + 3000.0 * labels, std, valid, plumes, 900.0)[0].mass
     found = np.hypot(mass.noise_kg, mass.background_kg)
     assert found == pytest.approx(np.std(sums) * 900.0 * 7.16e-7, rel=0.35)

@@ -1,0 +1,92 @@
+"""What invert-methane says of the spectra of its plumes: methane, or ground that a filter takes for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import geopandas
+import h5py
+import numpy as np
+import pytest
+import rasterio
+from click.testing import CliRunner
+
+from p3vae.cli.main import main
+
+CUBES = "HDFEOS/SWATHS/PRS_L1_HCO/Data Fields"
+
+
+def dips(nm, *bands):
+    """1 less Gaussian absorption features (centre [nm], full width [nm], depth)."""
+    out = np.ones_like(nm)
+    for centre, width, depth in bands:
+        out -= depth * np.exp(-4 * np.log(2) * ((nm - centre) / width) ** 2)
+    return out
+
+
+SURFACES = {
+    # centres and widths after Hunt (1977): CO3 at 2.33 and 2.53 um; Mg-OH at 2.32 um; Fe-OH near 2.26 um
+    "carbonate": ((2330, 120, 0.3), (2530, 100, 0.3)),
+    "serpentine": ((2320, 110, 0.3), (2110, 80, 0.1)),
+    "clay": ((2260, 80, 0.25),),
+}
+
+
+def succeed(*arguments):
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vetting")
+    common = ("--layout", "prisma-l1", "--size")
+    succeed("simulate", "-o", folder / "two.he5", *common, "120x90", "--plume", 20000, "--plumes", 2)
+    succeed("simulate", "-o", folder / "none.he5", *common, "400x60")
+    return folder
+
+
+def painted(source, target, features):
+    """The same scene with a field of 8 x 20 pixels whose reflectance has absorption features."""
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as file:
+        nm = file.attrs["List_Cw_Swir"].astype(float)
+        cube = file[f"{CUBES}/SWIR_Cube"]
+        field = cube[20:40, :, 200:208].astype(float)
+        cube[20:40, :, 200:208] = np.rint(field * dips(nm, *features)[None, :, None]).astype("u2")
+    return target
+
+
+def found(scene, out, *options):
+    said = json.loads(succeed("invert-methane", scene, "-o", out, "--json", *options))
+    tables = [geopandas.read_file(out / f"{scene.stem}_plumes.{end}") for end in ("gpkg", "geojson")]
+    for table in tables:
+        assert table.spectrum.tolist() == [plume["spectrum"] for plume in said["plumes"]]
+        ratios = [plume["methane_log_ratio"] for plume in said["plumes"]]
+        assert table.methane_log_ratio.tolist() == pytest.approx(ratios)
+    return said["plumes"]
+
+
+@pytest.mark.parametrize("method", ["p3vae", "mf-log"])
+def test_a_plume_has_the_spectrum_of_methane(folder, tmp_path, method):
+    first = found(folder / "two.he5", tmp_path, "--method", method)[0]
+    assert first["spectrum"] == "methane" and first["methane_log_ratio"] > 20.0
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_surface_that_a_filter_takes_for_a_plume_is_left_out_and_counted(folder, tmp_path, surface):
+    scene = painted(folder / "none.he5", tmp_path / f"{surface}.he5", SURFACES[surface])
+    said = json.loads(succeed("invert-methane", scene, "-o", tmp_path, "--json", "--method", "mf-log"))
+    with rasterio.open(tmp_path / f"{surface}_methane.tif") as source:
+        field = source.read(1)[200:208, 20:40]
+    assert np.median(field) > 5000.0, "the filter is expected to fall for it"
+    assert said["plumes"] == [] and said["rejected_by_spectrum"] == 1
+
+
+def test_the_spectrum_is_read_where_the_plume_is_on_a_map_grid(folder, tmp_path):
+    swath = found(folder / "two.he5", tmp_path / "swath", "--method", "mf-log")[0]
+    utm = found(folder / "two.he5", tmp_path / "utm", "--method", "mf-log", "--grid", "utm")[0]
+    assert utm["spectrum"] == "methane"
+    assert utm["methane_log_ratio"] == pytest.approx(swath["methane_log_ratio"], rel=0.5)
