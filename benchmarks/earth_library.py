@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from landcover_common import write
 from protocols import add_data_option
+from reporting import write
 from scipy.optimize import nnls
 
 from p3vae.models.landcover.earth.build import halves, withheld_pixels
