@@ -1,13 +1,14 @@
 """A model of materials as the prior of an analyst's classes, so that a few polygons suffice.
 
 A polygon shows what a class looks like here, but not how it varies between places. A library of materials
-knows that. A class is a mixture of the components j of the library: by Bayes with a Dirichlet prior,
+knows that. A class with a name that the library knows is a mixture of its components j there; its polygons
+say which, by Bayes with a Dirichlet prior:
 
     π_kj = (κ·π⁰_kj + Σ_polygons mean p(j | x)) / (κ + n_k)
 
-with π⁰_k over the components whose class or material has the name of class k, and over all components where
-none has it. With the library's posterior q_k(x) ∝ Σ_j π_kj p(x | j) and that of the labels p_k(x), classes
-have the logarithmic opinion pool (Genest and Zidek 1986)
+A class without has the weights π⁰ of all ground, so that the library says nothing between two of them. With
+q_k(x) ∝ Σ_j π_kj p(x | j) and the posterior p_k(x) of the labels alone, the posterior is the logarithmic
+opinion pool (Genest and Zidek 1986)
 
     p(k | x) ∝ p_k(x)^(1 - α) q_k(x)^α,    α = 1 / (1 + (n / 2)²)
 
@@ -63,7 +64,9 @@ def matched_names(model: LandCoverModel, classes: Sequence[str], alias: Mapping[
     found = {own: [alias[own]] if own in alias else _alike(own, known) for own in classes}
     for own, names in found.items():
         if len(names) > 1:
-            raise TrainingError(f"class {own!r} may be {' or '.join(names)}; say which by --alias '{own}=...'")
+            raise TrainingError(
+                f"class {own!r} may be {' or '.join(names)}; say which by --alias '{own}=...'"
+            )
     return {own: names[0] for own, names in found.items() if names}
 
 
@@ -93,10 +96,17 @@ class LibraryPosterior:
     """π, (classes, components)."""
     pooling: float
     """α."""
+    matches: Mapping[str, str]
+    """As in `PriorModel`."""
 
     @classmethod
     def fit(
-        cls, prior: PriorModel, bands: Bands, light: SpectralIrradiance, classes: Sequence[str], data: TrainingSet
+        cls,
+        prior: PriorModel,
+        bands: Bands,
+        light: SpectralIrradiance,
+        classes: Sequence[str],
+        data: TrainingSet,
     ) -> Self:
         """π from the polygons of each class."""
         source = prior.model
@@ -108,17 +118,17 @@ class LibraryPosterior:
         columns = np.flatnonzero(usable)
         spectra = torch.from_numpy(np.ascontiguousarray(data.spectra[:, columns]))
         with torch.inference_mode():
-            seen = materials.solver(_selected(light, columns)).solve(spectra).logits.softmax(1).double().numpy()
-        share, polygons = [], []
+            found = materials.solver(_selected(light, columns)).solve(spectra)
+        seen = found.logits.softmax(1).double().numpy()
+        share = []
         for index, name in enumerate(classes):
-            of = data.group[data.class_index == index]
-            groups = np.unique(of)
-            shown = sum(seen[data.class_index == index][of == group].mean(0) for group in groups)
             own = materials.weight * _belongs(source, prior.matches.get(name))
-            share.append((_PRIOR_POLYGONS * own / own.sum() + shown) / (_PRIOR_POLYGONS + len(groups)))
-            polygons.append(len(groups))
-        pooling = 1 / (1 + (np.mean(polygons) / _EQUAL_SAY) ** 2)
-        return cls(materials, columns, np.stack(share), float(pooling))
+            mine = data.class_index == index
+            shown = _per_polygon(seen[mine], data.group[mine]) if name in prior.matches else seen[:0]
+            share.append((_PRIOR_POLYGONS * own / own.sum() + shown.sum(0)) / (_PRIOR_POLYGONS + len(shown)))
+        polygons = len(np.unique(np.stack([data.class_index, data.group]), axis=1).T) / len(classes)
+        pooling = 1 / (1 + (polygons / _EQUAL_SAY) ** 2)
+        return cls(materials, columns, np.stack(share), pooling, dict(prior.matches))
 
     def pooled(self, logits: Tensor, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """Log-odds of classes, (pixels, classes), from those of the labels."""
@@ -135,7 +145,11 @@ class LibraryPosterior:
 
     def metadata(self) -> dict[str, Any]:
         """For the model card."""
-        return {"pooling": self.pooling, "materials": self.materials.metadata() | {"description": {}}}
+        return {
+            "pooling": self.pooling,
+            "matches": dict(self.matches),
+            "materials": self.materials.metadata() | {"description": {}},
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """For storage."""
@@ -146,7 +160,8 @@ class LibraryPosterior:
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """What these are of."""
         materials = MaterialEstimator.restore(frame, card["materials"], part(tensors, "materials."))
-        return cls(materials, tensors["columns"].numpy(), tensors["share"].numpy(), float(card["pooling"]))
+        columns, share = (tensors[name].numpy() for name in ("columns", "share"))
+        return cls(materials, columns, share, float(card["pooling"]), dict(card["matches"]))
 
 
 def _belongs(source: LandCoverModel, name: str | None) -> npt.NDArray[np.bool_]:
@@ -156,6 +171,11 @@ def _belongs(source: LandCoverModel, name: str | None) -> npt.NDArray[np.bool_]:
     material = np.array(estimator.materials)[estimator.material]
     broad = np.array(source.legend.names)[estimator.class_of[estimator.material]]
     return np.asarray((material == name) | (broad == name) | (name is None))
+
+
+def _per_polygon(values: FloatArray, group: npt.NDArray[Any]) -> FloatArray:
+    """Means over the pixels of each polygon, (polygons, columns)."""
+    return np.stack([values[group == one].mean(0) for one in np.unique(group)])
 
 
 def _selected(light: SpectralIrradiance, columns: npt.NDArray[np.int64]) -> SpectralIrradiance:
