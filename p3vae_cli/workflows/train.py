@@ -139,6 +139,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     with writing(request.output):
         save_model(request.output, model)
     checkpoint.unlink(missing_ok=True)
+    if prior is not None:
+        _say_matches(prior, legend, str(request.prior))
     return model
 
 
@@ -162,12 +164,14 @@ def prior_model(request: TrainingRequest, legend: ClassLegend) -> PriorModel | N
         return None
     model = load_land_cover(request.prior, "cpu")
     require_cover(model, "--from", find_model(request.prior).name)
-    matches = matched_names(model, legend.names, alias)
-    unnamed = [name for name in legend.names if name not in matches]
-    said = [f"{own} is its {name}" for own, name in matches.items()]
+    return PriorModel(model, matched_names(model, legend.names, alias))
+
+
+def _say_matches(prior: PriorModel, legend: ClassLegend, name: str) -> None:
+    unnamed = [one for one in legend.names if one not in prior.matches]
+    said = [f"{own} is its {known}" for own, known in prior.matches.items()]
     said += [f"{', '.join(unnamed)} may be any of its materials (--alias says which)"] if unnamed else []
-    note(f"{request.prior}: {'; '.join(said)}")
-    return PriorModel(model, matches)
+    note(f"{name}: {'; '.join(said)}")
 
 
 def _alias(text: str) -> tuple[str, str]:

@@ -102,7 +102,7 @@ class LibraryEstimator:
         """Classes by the posterior or by q(y|x), light by the posterior.
 
         An out-of-distribution spectrum is of a known class with a probability that falls with its distance;
-        the rest is shared evenly among the classes.
+        the rest is shared evenly among the classes, or left to a library that is their prior.
         """
         found = self.solver(irradiance).solve(spectra)
         misfit = found.distance / self.ood_threshold
@@ -111,10 +111,11 @@ class LibraryEstimator:
             if self.classifier is None:
                 raise ValueError("the model was trained without a classifier")
             logits = self.classifier(spectra)
-        if self.transfer is not None:
-            logits = self.transfer.pooled(logits, spectra, irradiance)
         known = 1 / misfit.clamp(min=1)[:, None]
-        logits = (known * logits.softmax(1) + (1 - known) / logits.shape[1]).log()
+        if self.transfer is not None:
+            logits = self.transfer.pooled(known * logits, spectra, irradiance)
+        else:
+            logits = (known * logits.softmax(1) + (1 - known) / logits.shape[1]).log()
         return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:

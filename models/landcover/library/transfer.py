@@ -12,6 +12,7 @@ opinion pool (Genest and Zidek 1986)
 
     p(k | x) ∝ p_k(x)^(1 - α) q_k(x)^α,    α = 1 / (1 + (n / 2)²)
 
+where the log-odds of the labels are divided by the misfit of a spectrum that is out-of-distribution, and
 with n the mean number of polygons per class: the library has half of the say at two polygons.
 """
 
@@ -135,8 +136,8 @@ class LibraryPosterior:
         solver = self.materials.solver(_selected(irradiance, self.columns))
         columns = torch.as_tensor(self.columns, device=spectra.device)
         joint = solver.solve(spectra[:, columns].contiguous()).logits
-        share = joint.new_tensor(self.share / self.materials.weight)
-        library = (joint.softmax(1) @ share.T).clamp(min=torch.finfo(joint.dtype).tiny).log()
+        ratio = joint.new_tensor(self.share / self.materials.weight).log()
+        library = torch.stack([(joint + of_class).logsumexp(1) for of_class in ratio], 1)
         return (1 - self.pooling) * logits.log_softmax(1) + self.pooling * library.log_softmax(1)
 
     def to(self, device: str) -> Self:
