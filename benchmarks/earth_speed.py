@@ -2,8 +2,8 @@
 
     python benchmarks/earth_speed.py
 
-The scene is that of `classify_speed.py`. Pixels per CPU second count start and imports; on a quiet machine two
-cores give about twice as many per second. The full library: every component of every material.
+The scene is that of `classify_speed.py`. Pixels per CPU second count start and imports; on a quiet machine
+two cores give about twice as many per second. The full library: every component of every material.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def main() -> None:
 
 
 def _table(runs: dict[str, dict[str, float]]) -> str:
+    load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     lines = [
-        f"{(TOWN * COPIES) ** 2:,} pixels, {BANDS} bands; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} "
-        "cores.",
+        f"{(TOWN * COPIES) ** 2:,} pixels, {BANDS} bands; {load}.",
         "",
         "| run | wall [s] | CPU [s] | pixels per CPU second | peak memory [MB] |",
         "|---|---:|---:|---:|---:|",
