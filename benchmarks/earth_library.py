@@ -5,9 +5,9 @@
 Half of the spectra of every material and source are learned from, pixels are made of the other half: mixtures
 of one to three materials at a sun zenith of 35 degrees, as the recipe makes them. Fractions stand beside
 non-negative least squares with the mean spectrum of every material, scaled to a sum of one. Of a withheld
-library, pixels are made of its spectra and those of others for what they hold besides; a material that no other
-library has is left out. A material is unknown if the recipe never saw it; a pixel is flagged beyond the distance
-that 5 % of the rightly classified pixels of known materials exceed.
+library, pixels are made of its spectra and those of others for what they hold besides; a material that no
+other library has is left out. A material is unknown if the recipe never saw it; a pixel is flagged beyond the
+distance that 5 % of the rightly classified pixels of known materials exceed.
 """
 
 from __future__ import annotations
