@@ -95,6 +95,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
 
     _require_free(request)
     device = resolve_device(request.device)
+    source = prior_source(request)
     checkpoint = checkpoint_path(request.output)
     try:
         state = load_state(checkpoint) if request.resume and checkpoint.exists() else None
@@ -104,7 +105,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
         ):
             progress.step("reading scenes and labels")
             training_set, bands, irradiance, legend = gather(request, scene_options)
-            prior = prior_model(request, legend)
+            prior = prior_model(source, request, legend)
             settings = request.settings
             if request.prior is not None:
                 settings = replace(settings, prior=find_model(request.prior).stem)
@@ -153,18 +154,28 @@ def training_sources(request: TrainingRequest) -> list[dict[str, str]]:
     return [{"role": role, "name": file.name, "sha256": _digest(file)} for role, file in files]
 
 
-def prior_model(request: TrainingRequest, legend: ClassLegend) -> PriorModel | None:
-    """The model that --from names, and what its names are to the classes of the labels."""
-    from p3vae.models.landcover.library.transfer import PriorModel, matched_names
-
-    alias = dict(_alias(text) for text in request.alias)
+def prior_source(request: TrainingRequest) -> LandCoverModel | None:
+    """The model that --from names, checked before any scene is read."""
+    aliases = [_alias(text) for text in request.alias]
     if request.prior is None:
-        if alias:
+        if aliases:
             raise UsageError("--alias says how names of a model match", remedy="give that model with --from")
         return None
     model = load_land_cover(request.prior, "cpu")
     require_cover(model, "--from", find_model(request.prior).name)
-    return PriorModel(model, matched_names(model, legend.names, alias))
+    return model
+
+
+def prior_model(
+    source: LandCoverModel | None, request: TrainingRequest, legend: ClassLegend
+) -> PriorModel | None:
+    """The prior of the classes, and what its names are to theirs."""
+    from p3vae.models.landcover.library.transfer import PriorModel, matched_names
+
+    if source is None:
+        return None
+    alias = dict(_alias(text) for text in request.alias)
+    return PriorModel(source, matched_names(source, legend.names, alias))
 
 
 def _say_matches(prior: PriorModel, legend: ClassLegend, name: str) -> None:
