@@ -32,6 +32,7 @@ SECTIONS = (
             ("earth", "The shipped model `earth` on real scenes."),
             ("earth_library", "The shipped model on mixtures of spectra it never saw."),
             ("earth_without_santa_barbara", "The shipped model without one of its libraries."),
+            ("few_labels", "A few polygons, with and without the shipped model as prior."),
         ),
     ),
     (
@@ -50,6 +51,7 @@ SECTIONS = (
         "Speed and memory",
         (
             ("classify_speed", "Mapping a million pixels with 230 bands."),
+            ("earth_speed", "The same with the shipped model `earth`."),
             ("solver_speed", "The posterior alone, for many classes."),
             ("methane_speed", "A PRISMA scene, learning included."),
             ("pipeline_io", "Reading and writing alone."),

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from landcover_common import write
-from potsdam import sun_zenith
+from landcover_tasks import sun_zenith
 from protocols import add_data_option, real, toulouse
 from rasterio.errors import NotGeoreferencedWarning
+from reporting import write
 from sklearn.neural_network import MLPClassifier
 
 from p3vae.models.landcover.earth.build import withheld_pixels

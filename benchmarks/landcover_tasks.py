@@ -100,11 +100,8 @@ def potsdam(data: Path, work: Path, seed: int) -> Task:
     path = folder / "enmap_potsdam_mosaic.tif"
     labels, split = (_read(folder / f"enmap_potsdam_{part}.tif").astype(int) for part in ("labels", "split"))
     with rasterio.open(path) as raster:
-        moment = pd.DatetimeIndex([raster.tags()["start_time"]], tz="UTC")
-        x, y = raster.xy(raster.height // 2, raster.width // 2)
-        longitude, latitude = transform(raster.crs, "EPSG:4326", [x], [y])
         profile = raster.profile | {"count": 1, "dtype": "uint8", "nodata": 0}
-    zenith = float(get_solarposition(moment, latitude[0], longitude[0])["zenith"].iloc[0])
+    zenith = sun_zenith(path)
     training = work / "potsdam_training.tif"
     with rasterio.open(training, "w", **profile) as raster:
         raster.write(np.where(split == 1, labels, 0).astype(np.uint8), 1)
@@ -114,6 +111,15 @@ def potsdam(data: Path, work: Path, seed: int) -> Task:
     tested = (labels > 0) & (split == 3) & np.isfinite(spectra).all(2)
     test = Test(spectra[tested], np.searchsorted(classes.ids, labels[tested]), light)
     return Task(drawn, bands, light, classes, {"test": test})
+
+
+def sun_zenith(path: Path) -> float:
+    """Of the middle of a raster at its `start_time` [degree]."""
+    with rasterio.open(path) as raster:
+        moment = pd.DatetimeIndex([raster.tags()["start_time"]], tz="UTC")
+        x, y = raster.xy(raster.height // 2, raster.width // 2)
+        longitude, latitude = transform(raster.crs, "EPSG:4326", [x], [y])
+    return float(get_solarposition(moment, latitude[0], longitude[0])["zenith"].iloc[0])
 
 
 def _gathered(

@@ -26,6 +26,7 @@ OPTIONS = {
     "stop_gradient": "has no stop-gradient",
     "class_prior": "has no class prior",
     "with_classifier": "trains no classifier beside its own",
+    "prior": "takes no other model as prior of its classes",
     "sky_offset": "has no sky offset",
 }
 """Fields of `TrainingSettings` that not every estimator honours, and what is said of one that does not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from p3vae.models.metrics import average_f1, calibration_error, class_scores, lo
 from p3vae.models.nn.trainer import BrokenRunError, EpochOutcome
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.library.transfer import PriorModel
 
 IntArray = npt.NDArray[np.integer[Any]]
 BoolArray = npt.NDArray[np.bool_]
@@ -89,6 +92,8 @@ class Job:
     run: TrainingRun
     device: str
     """Where networks learn."""
+    prior: PriorModel | None = None
+    """Of the classes."""
 
     @property
     def frame(self) -> Frame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from p3vae.models.landcover.estimator import OPTIONS, Estimator
 from p3vae.models.landcover.job import Job, TrainingRun, checked, data_digest, validation_polygons
@@ -21,6 +22,9 @@ from p3vae.models.nn.threads import one_thread
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
+if TYPE_CHECKING:
+    from p3vae.models.landcover.library.transfer import PriorModel
+
 
 def train_land_cover(
     training_set: TrainingSet,
@@ -33,11 +37,12 @@ def train_land_cover(
     resume_from: TrainingState | None = None,
     save_state: Callable[[TrainingState], None] | None = None,
     device: str = "cpu",
+    prior: PriorModel | None = None,
 ) -> LandCoverModel:
     """Train on labelled and unlabelled spectra at `bands`; the same seed gives the same model.
 
     `irradiance` must be given at the same bands. `save_state` is called after every epoch; a run resumed
-    from such a state ends like one that was never stopped.
+    from such a state ends like one that was never stopped. `prior` is the model named in `settings.prior`.
     """
     kind = _kind(settings)
     _require_supported(kind, settings)
@@ -48,7 +53,7 @@ def train_land_cover(
     if not run.may_resume():
         raise TrainingError("the checkpoint belongs to a training with other data or settings")
     held_out, warnings = validation_polygons(data, legend, settings)
-    job = Job(data, bands, irradiance, legend, settings, held_out, run, device)
+    job = Job(data, bands, irradiance, legend, settings, held_out, run, device, prior)
     with one_thread():
         estimator, summary = kind.fit(job)
     return LandCoverModel(

@@ -98,6 +98,8 @@ class TrainingSettings:
     """Of the classes: all the same, as in the labels, or as in the unlabelled pixels of the scene."""
     with_classifier: bool = False
     """Also train q(y|x) beside our p3VAE, which does not need it."""
+    prior: str | None = None
+    """Name of the model of materials that is the prior of the classes."""
     sky_offset: float = SKY_OFFSET
     """g_b of the published p3VAE: the skylight that reaches ground without any sun [1]."""
 

@@ -81,6 +81,19 @@ if TYPE_CHECKING:
     "--with-classifier", is_flag=True, help="Also train the network q(y|x), for classify --method classifier."
 )
 @click.option(
+    "--from",
+    "prior",
+    type=click.Path(path_type=Path),
+    metavar="MODEL",
+    help="Model of materials (earth) that says what one to three polygons per class cannot.",
+)
+@click.option(
+    "--alias",
+    multiple=True,
+    metavar="CLASS=NAME",
+    help="With --from: the class or material of MODEL that a class of the labels is. May be repeated.",
+)
+@click.option(
     "--samples-per-class",
     type=click.IntRange(2),
     default=2000,

@@ -45,7 +45,10 @@ def model_for_scene(scene: Scene, model: LandCoverModel, name: str) -> LandCover
 def require_cover(model: LandCoverModel, option: str, name: str) -> None:
     """Refuse an option that only a model of materials can serve."""
     if not hasattr(model.estimator, "cover"):
-        raise UsageError(f"{option} needs a model of materials, and {name} is none", remedy="use -m earth")
+        raise UsageError(
+            f"{option} needs a model of materials, and {name} is none",
+            remedy="the shipped model earth is one",
+        )
 
 
 def cover_maps(

@@ -111,6 +111,10 @@ def render_card(card: Mapping[str, Any]) -> RenderableType:
     if materials := card.get("materials"):
         table.add_row("Materials", ", ".join(materials))
         table.add_row("Sensors", "any: bands that a scene lacks are integrated out")
+    if prior := card.get("prior"):
+        names = "; ".join(f"{own} is its {name}" for own, name in prior["matches"].items())
+        text = f"{card['settings']['prior']}, weight {prior['pooling']:.2f} beside the labels"
+        table.add_row("Prior", f"{text}; {names}" if names else text)
     summary = card["summary"]
     scores = f"accuracy {summary['accuracy']:.3f}, calibration error {summary['calibration_error']:.3f}"
     table.add_row("Withheld data", scores)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from p3vae.cli.base.console import note
-from p3vae.cli.base.errors import LabelError, P3vaeError, ProductError, SceneError
+from p3vae.cli.base.errors import LabelError, P3vaeError, ProductError, SceneError, UsageError
 from p3vae.cli.base.signals import stop_on_signals
 from p3vae.cli.products.manifest import sha256
 from p3vae.cli.products.staging import require_folder, require_free, writing
@@ -27,13 +27,21 @@ from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
 from p3vae.cli.scenes.base import reading
+from p3vae.cli.workflows.cover import require_cover
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
-from p3vae.cli.workflows.model_files import fit_bands, require_quantity, resolve_device
+from p3vae.cli.workflows.model_files import (
+    find_model,
+    fit_bands,
+    load_land_cover,
+    require_quantity,
+    resolve_device,
+)
 from p3vae.cli.workflows.train_report import TrainingProgress
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
 if TYPE_CHECKING:
+    from p3vae.models.landcover.library.transfer import PriorModel
     from p3vae.models.landcover.model import LandCoverModel
     from p3vae.models.landcover.types import (
         ClassLegend,
@@ -65,6 +73,10 @@ class TrainingRequest:
     settings: TrainingSettings
     class_field: str | None = None
     class_names: tuple[str, ...] = ()
+    prior: Path | None = None
+    """Model of materials, the prior of the classes."""
+    alias: tuple[str, ...] = ()
+    """`class=name in the prior model`."""
     irradiance: IrradianceOptions = field(default_factory=IrradianceOptions)
     samples_per_class: int = 2000
     unlabelled: int = 20_000
@@ -83,6 +95,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
 
     _require_free(request)
     device = resolve_device(request.device)
+    source = prior_source(request)
     checkpoint = checkpoint_path(request.output)
     try:
         state = load_state(checkpoint) if request.resume and checkpoint.exists() else None
@@ -92,6 +105,10 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
         ):
             progress.step("reading scenes and labels")
             training_set, bands, irradiance, legend = gather(request, scene_options)
+            prior = prior_model(source, request, legend)
+            settings = request.settings
+            if request.prior is not None:
+                settings = replace(settings, prior=find_model(request.prior).stem)
 
             def keep(latest: TrainingState) -> None:
                 with writing(checkpoint):
@@ -107,11 +124,12 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
                 bands,
                 irradiance,
                 legend,
-                request.settings,
+                settings,
                 on_epoch=show,
                 resume_from=state,
                 save_state=keep,
                 device=device,
+                prior=prior,
             )
             progress.step("hashing scenes and labels")
             model = replace(model, sources=tuple(training_sources(request)))
@@ -122,6 +140,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     with writing(request.output):
         save_model(request.output, model)
     checkpoint.unlink(missing_ok=True)
+    if prior is not None:
+        _say_matches(prior, legend, str(request.prior))
     return model
 
 
@@ -129,7 +149,48 @@ def training_sources(request: TrainingRequest) -> list[dict[str, str]]:
     """Role, name and SHA-256 of every file that a model is trained on: scenes, then labels."""
     files = [("scene", file) for path in request.scenes for file in scene_files(path)]
     files += [("labels", file) for file in label_files(request.labels)]
+    if request.prior is not None:
+        files.append(("prior", find_model(request.prior)))
     return [{"role": role, "name": file.name, "sha256": _digest(file)} for role, file in files]
+
+
+def prior_source(request: TrainingRequest) -> LandCoverModel | None:
+    """The model that --from names, checked before any scene is read."""
+    aliases = [_alias(text) for text in request.alias]
+    if request.prior is None:
+        if aliases:
+            raise UsageError("--alias says how names of a model match", remedy="give that model with --from")
+        return None
+    model = load_land_cover(request.prior, "cpu")
+    require_cover(model, "--from", find_model(request.prior).name)
+    return model
+
+
+def prior_model(
+    source: LandCoverModel | None, request: TrainingRequest, legend: ClassLegend
+) -> PriorModel | None:
+    """The prior of the classes, and what its names are to theirs."""
+    from p3vae.models.landcover.library.transfer import PriorModel, matched_names
+
+    if source is None:
+        return None
+    alias = dict(_alias(text) for text in request.alias)
+    return PriorModel(source, matched_names(source, legend.names, alias))
+
+
+def _say_matches(prior: PriorModel, legend: ClassLegend, name: str) -> None:
+    unnamed = [one for one in legend.names if one not in prior.matches]
+    said = [f"{own} is its {known}" for own, known in prior.matches.items()]
+    said += [f"{', '.join(unnamed)} may be any of its materials (--alias says which)"] if unnamed else []
+    note(f"{name}: {'; '.join(said)}")
+
+
+def _alias(text: str) -> tuple[str, str]:
+    """Class of the labels and name in the library, of `CLASS=NAME`."""
+    own, equals, name = (part.strip() for part in text.partition("="))
+    if not (own and equals and name):
+        raise UsageError(f"--alias {text!r} is not CLASS=NAME", remedy="for instance --alias lawn=grass")
+    return own, name
 
 
 def _digest(file: Path) -> str:

@@ -23,6 +23,7 @@ from p3vae.models.landcover.library.calibration import (
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import fit_library
 from p3vae.models.landcover.library.solver import PosteriorSolver
+from p3vae.models.landcover.library.transfer import LibraryPosterior
 from p3vae.models.landcover.types import Method, TrainingSet, TrainingSummary
 from p3vae.models.nn.classifiers import SpectralClassifier
 from p3vae.physics.illumination import SpectralIrradiance
@@ -35,7 +36,9 @@ _LEVEL = 0.1
 class LibraryEstimator:
     """A spectral library, a prior of light and of classes, and what held-out polygons chose."""
 
-    supported_options: ClassVar[frozenset[str]] = frozenset({"physics", "class_prior", "with_classifier"})
+    supported_options: ClassVar[frozenset[str]] = frozenset(
+        {"physics", "class_prior", "with_classifier", "prior"}
+    )
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
 
@@ -51,6 +54,8 @@ class LibraryEstimator:
     """False: light is a brightness alone, the same in all bands."""
     classifier: SpectralClassifier | None = None
     """q(y|x), where it was trained."""
+    transfer: LibraryPosterior | None = None
+    """What a model of materials says of the classes, where one is their prior."""
     device: str = "cpu"
     _solvers: dict[bytes, PosteriorSolver] = field(default_factory=dict, init=False, repr=False)
 
@@ -85,7 +90,11 @@ class LibraryEstimator:
         elif job.settings.class_prior == "scene":
             log_likelihood = scene_likelihood(library, prior, data, light, seed)
             class_prior = scene_weights(log_likelihood)[1]
-        return cls(library, prior, class_prior, chosen.temperature, chosen.ood_threshold, physics)
+        found = cls(library, prior, class_prior, chosen.temperature, chosen.ood_threshold, physics)
+        if job.prior is None:
+            return found
+        transfer = LibraryPosterior.fit(job.prior, job.bands, job.irradiance, job.legend.names, data)
+        return replace(found, transfer=transfer)
 
     def predict_logits(
         self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
@@ -93,7 +102,7 @@ class LibraryEstimator:
         """Classes by the posterior or by q(y|x), light by the posterior.
 
         An out-of-distribution spectrum is of a known class with a probability that falls with its distance;
-        the rest is shared evenly among the classes.
+        the rest is shared evenly among the classes, or left to a library that is their prior.
         """
         found = self.solver(irradiance).solve(spectra)
         misfit = found.distance / self.ood_threshold
@@ -103,7 +112,10 @@ class LibraryEstimator:
                 raise ValueError("the model was trained without a classifier")
             logits = self.classifier(spectra)
         known = 1 / misfit.clamp(min=1)[:, None]
-        logits = (known * logits.softmax(1) + (1 - known) / logits.shape[1]).log()
+        if self.transfer is not None:
+            logits = self.transfer.pooled(known * logits, spectra, irradiance)
+        else:
+            logits = (known * logits.softmax(1) + (1 - known) / logits.shape[1]).log()
         return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
@@ -141,11 +153,12 @@ class LibraryEstimator:
 
     def metadata(self) -> dict[str, Any]:
         """What held-out polygons chose."""
-        return {
+        found = {
             "temperature": self.temperature,
             "ood_threshold": self.ood_threshold,
             "directions": self.library.directions.shape[1],
         }
+        return found if self.transfer is None else found | {"prior": self.transfer.metadata()}
 
     def tensors(self) -> dict[str, Tensor]:
         """Library, priors and classifier."""
@@ -154,11 +167,18 @@ class LibraryEstimator:
         found["class_prior"] = torch.as_tensor(self.class_prior)
         if self.classifier is not None:
             found |= {f"classifier.{name}": value for name, value in self.classifier.state_dict().items()}
+        if self.transfer is not None:
+            found |= {f"prior.{name}": values for name, values in self.transfer.tensors().items()}
         return found
 
     def to(self, device: str) -> Self:
         """The same estimator on another device."""
-        return replace(self, classifier=self.classifier and self.classifier.to(device), device=device)
+        return replace(
+            self,
+            classifier=self.classifier and self.classifier.to(device),
+            transfer=self.transfer and self.transfer.to(device),
+            device=device,
+        )
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
@@ -168,6 +188,9 @@ class LibraryEstimator:
             classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
             classifier.load_state_dict(weights)
             classifier.eval()
+        transfer = None
+        if known := part(tensors, "prior."):
+            transfer = LibraryPosterior.restore(frame, card["prior"], known)
         return cls(
             SpectralLibrary.restore(part(tensors, "library.")),
             LightPrior.restore(part(tensors, "light.")),
@@ -176,6 +199,7 @@ class LibraryEstimator:
             float(card["ood_threshold"]),
             frame.settings.physics,
             classifier,
+            transfer,
         )
 
 

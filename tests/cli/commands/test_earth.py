@@ -135,3 +135,30 @@ def test_info_of_a_scene_says_that_earth_fits(tmp_path):
     path, options = scene(tmp_path / "a.tif", np.arange(420, 1000, 10.0))
     verdicts = json.loads(run("info", path, *options, "--json").stdout)["models"]
     assert next(v for v in verdicts if v["model"] == "earth.p3vae")["applicable"]
+
+
+def one_ground(path, spectrum, nm=FULL):
+    """A scene of one kind of ground."""
+    found = scene(path, nm)
+    with rasterio.open(path, "r+") as raster:
+        noise = np.random.default_rng(1).normal(0, 0.002, raster.shape)
+        for band, value in enumerate(spectrum, start=1):
+            raster.write((value + noise).astype(np.float32), band)
+    return found
+
+
+def test_a_scene_of_water_alone_is_water(tmp_path):
+    path, options = one_ground(tmp_path / "a.tif", water_reflectance(FULL, sediment=3.0))
+    assert run("classify", path, *options, "-o", tmp_path).exit_code == 0
+    assert (read(tmp_path / "a_landcover.tif") == 80).all()
+
+
+def test_clouds_are_snow_or_unknown_as_the_card_says(tmp_path):
+    """A thick cloud: bright and white, weakly absorbing beyond 1500 nm."""
+    cloud = np.where(FULL < 1450, 0.75, np.where(FULL < 1900, 0.6, 0.45))
+    path, options = one_ground(tmp_path / "a.tif", cloud)
+    done = run("classify", path, *options, "-o", tmp_path, "--unknown")
+    assert done.exit_code == 0, done.output
+    assert np.isin(read(tmp_path / "a_landcover.tif"), (70, 255)).mean() > 0.9
+    limits = json.loads(run("info", "earth", "--json").stdout)["description"]["limits"]
+    assert any(text.startswith("Clouds are no class") for text in limits)

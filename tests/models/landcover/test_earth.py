@@ -154,7 +154,8 @@ def test_fractions_sum_to_one_and_halves_are_seen(earth):
     found = earth.estimator.cover(spectra, light)
     np.testing.assert_allclose(found.fraction.sum(1), 1, atol=1e-4)
     built = found.fraction[:, earth.legend.names.index("built-up")]
-    assert built[0] < 0.1 < built[1] < 0.7 < built[2]
+    assert built[0] < 0.1 < built[1] and built[2] > 0.6
+    assert built[1] < built[2] - 0.1
     assert (found.fraction_std >= 0).all()
 
 
