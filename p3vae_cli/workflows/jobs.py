@@ -148,6 +148,11 @@ class MethaneJob(Job):
 
         return MADE
 
+    @property
+    def kept(self) -> Path | None:
+        """See `Job`."""
+        return self.options.save_model
+
     def request(self) -> dict[str, Any]:
         """See `Job`. Where the background is kept does not change a map."""
         asked = asdict(self.options)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from p3vae.cli.base.batch import OnError, Shard, expand_scenes
 from p3vae.cli.base.console import RichProgress, note
-from p3vae.cli.base.errors import P3vaeError, UsageError
+from p3vae.cli.base.errors import P3vaeError, ProductError, UsageError
 from p3vae.cli.base.naming import NameTemplate
 from p3vae.cli.base.pipeline import PixelFunction
 from p3vae.cli.products.grids import bbox_window, whole
@@ -47,6 +47,8 @@ class Plan:
     """Work on the finished maps."""
     more: Sequence[str] = ()
     """Ends of the names of the files that `after` makes."""
+    last: Callable[[], None] | None = None
+    """What is left to do when all products are in place."""
 
 
 Planner = Callable[[Scene], Plan]
@@ -65,6 +67,11 @@ class Job:
     def made(self) -> tuple[str, ...]:
         """Ends of the names of all products, if they should be free before a plan, which may take long."""
         return ()
+
+    @property
+    def kept(self) -> Path | None:
+        """A file elsewhere that is written last, by a call with one scene."""
+        return None
 
     def request(self) -> dict[str, Any]:
         """All options that decide the result; paths stand for the content of their files."""
@@ -187,12 +194,23 @@ class SceneTask:
                 files = identify(scene_files(path))
             version = importlib.metadata.version("p3vae")
             done = done_run(manifest, self.request, version, files, replace=overwrite)
-            if done is not None:
+            if done is not None and self._kept(replaceable=overwrite):
                 return Outcome(path, "skipped", {"manifest": str(manifest), "products": done.products})
         folder, stem = self.outputs.target_of(path)
         for end in self.job.made:
             require_free(folder / f"{stem}_{end}", overwrite=overwrite, inputs=self.outputs.run.inputs)
         return None
+
+    def _kept(self, *, replaceable: bool) -> bool:
+        """Whether the run that made the products went on to write what is kept elsewhere."""
+        kept = self.job.kept
+        if kept is None or kept.exists():
+            return True
+        if replaceable:
+            return False
+        raise ProductError(
+            "was not written by the run that made the maps", path=kept, remedy="use --overwrite to repeat it"
+        )
 
     def _map(self, path: Path, plan: Planner, label: str) -> RunSummary:
         folder, stem = self.outputs.target_of(path)
@@ -216,6 +234,8 @@ class SceneTask:
                 after=planned.after,
                 more=planned.more,
             )
+        if planned.last is not None:
+            planned.last()
         found = summary.findings
         return replace(summary, findings=replace(found, record={**planned.results(), **found.record}))
 
@@ -273,6 +293,8 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
 
     every = expand_scenes(scenes, null=outputs.null)
     require_products_of_their_own(every, outputs)
+    if job.kept is not None and len(every) > 1:
+        raise UsageError(f"{job.kept} can be made of one scene, and there are {len(every)}")
     paths = outputs.shard.of(every) if outputs.shard else every
     folder = common_folder(every, outputs)
     require_replaceable(folder, outputs)

@@ -39,18 +39,20 @@ def methane_plan(scene: Scene, options: MethaneOptions, progress: Callable[[int,
     drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
     view = MethaneScene.from_scene(scene, drawn, absorption_table(options), options.largest_ppm_m)
     fitted = fit_method(scene, view, drawn, options, progress)
-    if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
-        with writing(options.save_model):
-            write_model_file(options.save_model, fitted.method.to_file())
     maps = MethaneMaps(fitted, view, quality_mask=options.quality_mask)
 
     def after(summary: RunSummary, staging: Staging) -> Findings:
         found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None)
         return replace(found, lines=[*_notes(view), *found.lines])
 
+    def keep() -> None:
+        if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
+            with writing(options.save_model):
+                write_model_file(options.save_model, fitted.method.to_file())
+
     digest = None if options.model is None else sha256(options.model)
     settings = _settings(scene, view, fitted, options)
-    return Plan(maps, SPECS, digest, settings, halo=maps.halo, after=after, more=PLUME_FILES)
+    return Plan(maps, SPECS, digest, settings, halo=maps.halo, after=after, more=PLUME_FILES, last=keep)
 
 
 def _notes(view: MethaneScene) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -16,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.fuzz.mutations import damaged
-from tests.fuzz.samples import Sample, make_samples
+from tests.fuzz.samples import SWATH, Sample, make_samples
 
 LONGEST_S = 10.0
 MOST_MEMORY = 1.5e9
@@ -74,7 +75,7 @@ def _case(samples: list[Sample], root: Path, number: int, seed: int, tokens: tup
     path, out = work / "input" / sample.path.name, work / "out"
     damaged(path, rng, tokens)
     town = next(one.path for one in samples if one.kind == "geotiff")
-    words = {"@": str(path), "@@": f"@{path}", "TOWN": str(town), "OUT": str(out)}
+    words = {"@": str(path), "@@": f"@{path}", "TOWN": str(town), "SWATH": str(SWATH), "OUT": str(out)}
     call = [words.get(word, word) for word in rng.choice(sample.calls)]
     before = _listing(work)
     code, seconds, memory = _run(call, work)
@@ -102,10 +103,11 @@ def _fault(code: int, seconds: float, memory: float, said: str) -> str:
         return "memory"
     if code not in (0, 1, 2, 3):
         return f"exit code {code}"
-    errors = [
-        line for line in said.splitlines() if not line.startswith(("warning:", "1 of", "Usage:", "Try "))
-    ]
-    if code and len(errors) != 1:
+    passed_over = re.compile(r"warning:|\d+ of \d+:|Usage:|Try ")
+    errors = [line for line in said.splitlines() if not passed_over.match(line)]
+    some = re.search(r"(\d+) of \d+ scenes failed|all (\d+) scenes failed", errors[-1] if errors else "")
+    expected = 1 + int(some[1] or some[2]) if some else 1  # a line per scene, and one in the end
+    if code and len(errors) != expected:
         return f"{len(errors)} lines"
     return ""
 

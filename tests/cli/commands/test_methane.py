@@ -20,6 +20,7 @@ from p3vae.cli.base.tiling import Window
 from p3vae.cli.main import main
 from p3vae.cli.scenes import open_scene
 from p3vae.models.checkpoint import read_model_file, write_model_file
+from tests.cli.kills import killed_at
 
 ROWS, COLS = 120, 90
 MAPS = ("methane", "methane_std", "methane_sensitivity")
@@ -418,3 +419,22 @@ def test_one_negative_band_costs_no_pixel(cube, tmp_path):
     succeed("invert-methane", noisy, "-o", tmp_path, "--method", "mf-log", "--quantity", "radiance",
             "--sun-zenith", cube[2])  # fmt: skip
     assert (read(tmp_path / "noisy_methane.tif")[30, 30:40] != -9999.0).all()
+
+
+def test_a_background_is_not_kept_without_its_maps(folder, tmp_path):
+    """Killed while the maps are moved into place; then complete, but for the background."""
+    scene, kept, maps = folder / "two.he5", tmp_path / "ground.p3vae", tmp_path / "maps"
+    call = ("invert-methane", scene, "-o", maps, "--save-model", kept)
+    assert killed_at(5, lambda: run(*call))
+    assert not kept.exists()
+
+
+def test_a_background_that_was_not_kept_is_noticed(folder, tmp_path):
+    scene, kept = folder / "two.he5", tmp_path / "ground.p3vae"
+    shutil.copytree(folder / "maps", tmp_path / "maps")
+    call = (scene, "-o", tmp_path / "maps", "--wind", 4, "--control", "--save-model", kept)
+    assert "ground.p3vae: was not written by the run that made the maps" in fail(1, *call)
+    shutil.copy(folder / "ground.p3vae", kept)
+    assert "skipped" in run("invert-methane", *call).stderr
+    other = shutil.copy(scene, tmp_path / "other.he5")
+    assert "can be made of one scene" in fail(2, other, *call)
