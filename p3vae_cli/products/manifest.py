@@ -44,6 +44,11 @@ class Provenance:
     """What is known once every pixel is mapped, JSON-like."""
     version: str = field(default_factory=lambda: importlib.metadata.version("p3vae"))
 
+    @property
+    def command_name(self) -> str:
+        """The command that was asked for, e.g. "classify"."""
+        return str(self.request.get("command", "p3vae"))
+
     def tags(self, scene: Scene) -> dict[str, str]:
         """The same as tags of a raster. No time of writing: equal runs give equal files."""
         tags = {"P3VAE_VERSION": self.version, "P3VAE_COMMAND": self.command, "P3VAE_SCENE": scene.path.name}

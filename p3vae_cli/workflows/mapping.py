@@ -20,6 +20,8 @@ from p3vae.cli.products.make import AfterMaps, RunOptions, RunSummary, make_prod
 from p3vae.cli.products.manifest import Provenance
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.resume import done_run, hashed_files, named_products, same_products
+from p3vae.cli.products.stac import collection_name, require_pystac
+from p3vae.cli.products.stac_collection import write_collection
 from p3vae.cli.products.staging import require_free, writing
 from p3vae.cli.products.transactions import finish_dead_run
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
@@ -126,6 +128,8 @@ class OutputOptions:
     null: bool = False
     """Whether names in lists end with a zero byte."""
     log_file: Path | None = None
+    stac: bool = False
+    """Whether each scene gets a STAC item, and all together a collection."""
     dry_run: bool = False
     report: bool = False
     """Whether a page about the folder is written at the end."""
@@ -143,6 +147,13 @@ class OutputOptions:
         if folder.suffix.lower() in {".tif", ".tiff"}:
             return folder.with_name(f"{folder.stem}_p3vae.json")
         return folder / f"{stem}_p3vae.json"
+
+    def collection_folder_of(self, scene: Path) -> Path:
+        """Where the STAC collection lies to which a scene's item belongs."""
+        if self.destination is None:
+            return scene.parent
+        is_file = self.destination.suffix.lower() in {".tif", ".tiff"}
+        return self.destination.parent if is_file else self.destination
 
     @property
     def shows_progress(self) -> bool | None:
@@ -214,6 +225,8 @@ class SceneTask:
 
     def _map(self, path: Path, plan: Planner, label: str) -> RunSummary:
         folder, stem = self.outputs.target_of(path)
+        collected = self.outputs.collection_folder_of(path) / collection_name(self.job.command)
+        options = replace(self.outputs.run, stem=stem, collection=collected if self.outputs.stac else None)
         with open_scene(path, self.scene_options) as opened:
             scene = masked(opened, self.outputs.mask) if self.outputs.mask else opened
             planned = plan(scene)
@@ -223,7 +236,7 @@ class SceneTask:
                 planned.specs,
                 folder,
                 halo=planned.halo,
-                options=replace(self.outputs.run, stem=stem, replaceable=self._replaceable(path)),
+                options=replace(options, replaceable=self._replaceable(path)),
                 progress=RichProgress(label, show=self.outputs.shows_progress),
                 provenance=Provenance(
                     model_sha256=planned.model_sha256,
@@ -279,6 +292,7 @@ def scene_task(
         "to_utm": run.to_utm,
         "pixel_size": run.pixel_size,
         "creation_options": run.creation_options,
+        **({"stac": True} if outputs.stac else {}),
     }
     return SceneTask(
         job, scene_options, replace(outputs, run=replace(run, inputs=inputs)), hashed_files(asked)
@@ -291,6 +305,8 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
     from p3vae.cli.workflows.executors import outcomes_of
     from p3vae.cli.workflows.reporting import Reporter
 
+    if outputs.stac:
+        require_pystac()
     every = expand_scenes(scenes, null=outputs.null)
     require_products_of_their_own(every, outputs)
     if job.kept is not None and len(every) > 1:
@@ -307,6 +323,10 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
             reporter.add(outcome)
             if outcome.fatal or (outcome.error and outputs.on_error == "stop"):
                 break
+    if outputs.stac and not outputs.dry_run:
+        for place in sorted({outputs.collection_folder_of(path) for path in paths}):
+            if place.is_dir():
+                write_collection(place, job.command)
     if not outputs.dry_run:
         _after_batch(job, every, folder, outputs)
     if reporter.any_products and job.remark and not outputs.quiet:
