@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import logging
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
@@ -46,6 +47,8 @@ class _Cluster:
             raise UsageError(
                 "--scheduler needs the library distributed", remedy="pip install 'p3vae[distributed]'"
             ) from error
+        for name in ("distributed", "distributed.client"):  # what happens is reported by us, once
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address, self._patience_s = address, patience_s
         try:
             self._client = Client(address, timeout=patience_s, set_as_default=False)
@@ -98,11 +101,7 @@ class _Cluster:
                 count = len(self._client.scheduler_info(n_workers=-1)["workers"])
             except OSError:
                 count = 0
-            if self._client.status != "running":
-                raise P3vaeError(
-                    f"the scheduler at {self._address} is gone",
-                    remedy="start it and its workers again; the same line goes on",
-                )
+            self._require_scheduler()
             if count:
                 return count
             time.sleep(min(_POLL_S, self._patience_s / 10))
@@ -111,14 +110,24 @@ class _Cluster:
             remedy=f"start some with: dask worker {self._address} --nthreads 1; the same line goes on",
         )
 
+    def _require_scheduler(self) -> None:
+        if self._client.status != "running":
+            raise P3vaeError(
+                f"the scheduler at {self._address} is gone",
+                remedy="start it and its workers again; the same line goes on",
+            )
+
     def _finished(self, under_way: dict[Any, Path]) -> list[Any]:
-        from distributed import wait
+        from distributed import CancelledError, wait
 
         try:
             with self._client.as_current():
                 done = wait(list(under_way), timeout=_POLL_S, return_when="FIRST_COMPLETED").done
         except TimeoutError:
             return []
+        except CancelledError:
+            self._require_scheduler()
+            done = {future for future in under_way if future.cancelled()}
         return sorted(done, key=lambda future: str(under_way[future]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from p3vae.cli.base.naming import NameTemplate
 from p3vae.cli.base.pipeline import PixelFunction
 from p3vae.cli.products.grids import bbox_window, whole
 from p3vae.cli.products.make import AfterMaps, RunOptions, RunSummary, make_products
-from p3vae.cli.products.manifest import Provenance
+from p3vae.cli.products.manifest import Provenance, command_line
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.resume import done_run, hashed_files, named_products, same_products
 from p3vae.cli.products.stac import collection_name, require_pystac
@@ -175,6 +175,8 @@ class SceneTask:
     outputs: OutputOptions
     request: Mapping[str, Any]
     """What decides the products, JSON-like."""
+    command: str = field(default_factory=command_line)
+    """As it was typed: another process that does the work was started by other words."""
 
     def __call__(self, path: Path, label: str = "") -> Outcome:
         """Map a scene, unless that is done; whatever goes wrong is part of the outcome."""
@@ -239,6 +241,7 @@ class SceneTask:
                 options=replace(options, replaceable=self._replaceable(path)),
                 progress=RichProgress(label, show=self.outputs.shows_progress),
                 provenance=Provenance(
+                    command=self.command,
                     model_sha256=planned.model_sha256,
                     settings=planned.settings or {},
                     request=self.request,

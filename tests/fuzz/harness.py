@@ -45,7 +45,7 @@ class Verdict:
 def cases(root: Path, numbers: range, seed: int, tokens: tuple[str, ...]) -> Iterator[Verdict]:
     """Cases of a seed, in order; `tokens` are a path and an address that nobody may look at."""
     samples = make_samples(root / "samples")
-    _warm_up()
+    warm_up()
     for number in numbers:
         yield _case(samples, root, number, seed, tokens)
 
@@ -57,7 +57,7 @@ _NEEDED = (
 )
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Import what the calls need, so that each case is a quick copy of this process.
 
     Nothing is called: threads of GDAL and torch do not survive in a copy, and their locks would.
@@ -131,8 +131,9 @@ def _run(call: list[str], work: Path) -> tuple[int, float, float]:
 def act(call: list[str], work: Path) -> None:
     """The life of the child: the call, and the code it ends with."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        os.dup2(os.open(work / name, os.O_WRONLY | os.O_CREAT), descriptor)
+        os.dup2(os.open(work / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", errors="backslashreplace")
+    sys.argv = ["p3vae", *call]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     code = 1
     try:
