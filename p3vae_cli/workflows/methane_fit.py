@@ -35,6 +35,8 @@ MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
 USUAL_MAX_PPM_M = 50_000.0
 ROOM_BELOW_ZERO_PPM_M = 5000.0
 """Several standard deviations of a usual pixel [ppm m]."""
+LARGEST_ABSORPTION = 1.0
+"""One part per million in a metre of air would take e-fold [ppm-1 m-1]: methane has 1e-5."""
 FEWEST_UNDER_PLUME = 200
 """With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
 
@@ -85,20 +87,30 @@ def _one_thread() -> Iterator[None]:
 
 def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     """The gas: the table of the package, or the user's."""
+    table = _absorption_table(options).scaled(options.absorption_scale)
+    if table.absorption.max() > LARGEST_ABSORPTION:
+        raise UsageError(
+            f"no gas absorbs {table.absorption.max():.3g} ppm-1 m-1",
+            path=options.absorption,
+            remedy="check the unit of --absorption, and --absorption-scale",
+        )
+    return table
+
+
+def _absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     if options.absorption is None:
-        return MethaneAbsorption.load().scaled(options.absorption_scale)
+        return MethaneAbsorption.load()
     path = options.absorption
     try:
         rows = read_columns(path, ("wavelength_nm", "absorption"))
         wavelength, absorption = rows[np.lexsort(rows.T[::-1])].T
-        table = MethaneAbsorption.from_table(wavelength, absorption, source=path.name)
+        return MethaneAbsorption.from_table(wavelength, absorption, source=path.name)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot be read as an absorption table: {error}",
             path=path,
             remedy="columns wavelength_nm [nm] and absorption [ppm-1 m-1], one way",
         ) from error
-    return table.scaled(options.absorption_scale)
 
 
 @dataclass(frozen=True, eq=False)

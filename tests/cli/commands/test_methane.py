@@ -376,6 +376,14 @@ def test_a_malformed_absorption_table_is_refused(folder, tmp_path, text):
     assert "absorption table" in said and "wavelength_nm" in said
 
 
+def test_an_absorption_of_no_gas_is_refused(folder, tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("wavelength_nm,absorption\n2100,1e-6\n2300,1e200\n2500,1e-6\n")
+    for options in (("--absorption", table), ("--absorption-scale", 1e300)):
+        said = fail(2, folder / "two.he5", "-o", tmp_path / "maps", "--method", "mf", *options)
+        assert "no gas absorbs" in said and "--absorption" in said
+
+
 def test_halving_the_absorption_doubles_what_is_found(folder, tmp_path):
     found = {}
     for scale in (1.0, 0.5):
