@@ -106,6 +106,7 @@ def _reflectance(path: Path, side: int, bands: np.ndarray) -> Path:
     """The sample town in other bands, side by side, as counts of 1e-4."""
     with open_scene(TOWN) as scene:
         spectra, centres = scene.read(whole(scene.grid)).values, scene.bands.wavelength_nm
+        spectra, centres = spectra[..., scene.bands.good], centres[scene.bands.good]
     fine = np.empty((*spectra.shape[:2], len(bands)), np.float32)
     for place in np.ndindex(spectra.shape[:2]):
         fine[place] = np.interp(bands, centres, spectra[place])
@@ -122,7 +123,7 @@ def _reflectance(path: Path, side: int, bands: np.ndarray) -> Path:
 
 
 def _radiance(path: Path, side: int) -> Path:
-    made = call("simulate", "-o", path, "--layout", "prisma-l1", "--size", f"{side}x{side}", "-q")
+    made = call("simulate", "-o", path, "--layout", "prisma-l1", "--size", f"{side}x{side}")
     assert made.code == 0, made.said
     return path
 

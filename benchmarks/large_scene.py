@@ -78,8 +78,8 @@ def main() -> None:
 def _envi(path: Path, gigabytes: float) -> Path:
     """Band-interleaved by line, written line by line."""
     with open_scene(TOWN) as scene:
-        spectra = scene.read(whole(scene.grid)).values
-        centres = scene.bands.wavelength_nm
+        spectra = scene.read(whole(scene.grid)).values[..., scene.bands.good]
+        centres = scene.bands.wavelength_nm[scene.bands.good]
     fine = np.empty((*spectra.shape[:2], len(BANDS)), np.float32)
     for place in np.ndindex(spectra.shape[:2]):
         fine[place] = np.interp(BANDS, centres, spectra[place])
