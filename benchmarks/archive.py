@@ -64,7 +64,7 @@ def rates(folder: Path) -> Result:
     bands = np.linspace(410.0, 2440.0, 230)
     pairs = {
         "reflectance": [_reflectance(folder / f"r{side}.tif", side, bands) for side in (100, 800)],
-        "radiance": [_radiance(folder / f"l{side}.he5", side) for side in (100, 600)],
+        "radiance": [_radiance(folder / f"l{side}.he5", side) for side in (100, 400)],
     }
     found = {}
     for name, kind, words in (

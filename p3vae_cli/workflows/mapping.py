@@ -62,8 +62,13 @@ class Job:
     command: ClassVar[str]
     bytes_per_pixel: ClassVar[int]
     """Of all products, before compression, for an estimate."""
-    pixels_per_second: ClassVar[float]
-    """On two cores, for an estimate where there is no manifest yet."""
+    seconds_per_scene: ClassVar[float] = 0.1
+    """Of one core, for a scene however small."""
+
+    @property
+    def values_per_second(self) -> float:
+        """Pixels times bands that one core maps, for an estimate; measured by `benchmarks/archive.py`."""
+        raise NotImplementedError
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -266,8 +271,9 @@ class SceneTask:
         run = self.outputs.run
         with open_scene(path, self.scene_options) as scene:
             area = bbox_window(scene.grid, run.bbox, run.bbox_crs) if run.bbox else whole(scene.grid)
+            values = area.pixels * len(scene.bands)
         size = area.pixels * self.job.bytes_per_pixel
-        seconds = area.pixels / self.job.pixels_per_second
+        seconds = self.job.seconds_per_scene + values / self.job.values_per_second
         return Outcome(
             path, "to do", {"pixels": area.pixels, "estimated_bytes": size, "estimated_seconds": seconds}
         )
