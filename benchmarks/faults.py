@@ -53,7 +53,9 @@ def kills_at_moves(bench: Bench) -> Row:
                 bench.reset()
                 if overwrite:
                     bench.run(call)
-                if not killed_at(step, lambda call=call, extra=overwrite: act([*call, *extra], bench.root)):
+                if not killed_at(
+                    step, lambda call=call, extra=overwrite: act([*call, *extra], bench.root, call)
+                ):
                     break
                 row.add(-9, *bench.judged(name))
                 step += 1

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from p3vae.cli.base.console import silent_libraries
 from p3vae.cli.base.errors import SceneError, UsageError
 from p3vae.cli.base.pipeline import NoProgress, PixelFunction, Progress, run
 from p3vae.cli.base.signals import stop_on_signals
@@ -176,7 +177,7 @@ def make_products(
     if options.to_utm and grid.transform is None and not grid.gcps:
         raise UsageError("a UTM grid needs a georeferenced scene", path=scene.path)
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
-    with stop_on_signals() as check, gdal_environment(), staging, ExitStack() as cleanup:
+    with stop_on_signals() as check, silent_libraries(), gdal_environment(), staging, ExitStack() as cleanup:
         maker = _SinkMaker(staging, provenance.tags(scene), options, cleanup)
         named = dict(zip(specs, names, strict=False))  # after them come those of `more`
         sinks = {key: maker.open(named[key], spec, grid, origin) for key, spec in specs.items()}

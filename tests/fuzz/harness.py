@@ -134,12 +134,12 @@ def _run(call: list[str], work: Path) -> tuple[int, float, float]:
     return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024.0
 
 
-def act(call: list[str], work: Path) -> None:
-    """The life of the child: the call, and the code it ends with."""
+def act(call: list[str], work: Path, typed: list[str] | None = None) -> None:
+    """The life of the child: the call, and the code it ends with; `typed` is what products say of it."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         os.dup2(os.open(work / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", errors="backslashreplace")
-    sys.argv = ["p3vae", *call]
+    sys.argv = ["p3vae", *(typed or call)]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     code = 1
     try:
