@@ -151,12 +151,12 @@ class MethaneJob(Job):
 
     command: ClassVar[str] = "invert-methane"
     bytes_per_pixel: ClassVar[int] = 14
-    seconds_per_scene: ClassVar[float] = 10.0  # learns the background
+    seconds_per_scene: ClassVar[float] = 6.0  # learns the background
 
     @property
     def values_per_second(self) -> float:
         """See `Job`."""
-        return 1e7 if self.options.method == "p3vae" else 1e8
+        return 6e6 if self.options.method == "p3vae" else 1.5e7
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ def _posterior_rate(model: Path | None) -> float:
     """Values per second of one core: the model of libraries has many more components than one of a scene."""
     from p3vae.cli.workflows.model_files import find_model
 
-    return 1.7e7 if find_model(model).stem == "earth" else 6.5e7
+    return 1.6e7 if find_model(model).stem == "earth" else 5.5e7
 
 
 def worker_device(device: str, number: int) -> str:
