@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from p3vae.cli.base.errors import P3vaeError, UsageError
 from p3vae.cli.workflows.mapping import SceneTask
+from p3vae.cli.workflows.model_files import find_model
 from p3vae.cli.workflows.outcomes import Outcome
 
 PER_WORKER = 2
@@ -181,6 +182,12 @@ def _absolute(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_absolute(item) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: _absolute(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return replace(value, **fields)
+        given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        named = {"model"} if _is_shipped(given.get("model")) else set()
+        return replace(value, **{name: _absolute(given[name]) for name in given.keys() - named})
     return value
+
+
+def _is_shipped(model: Any) -> bool:
+    """Whether it is the name of a model that every worker has."""
+    return isinstance(model, Path) and find_model(model) != model

@@ -132,6 +132,13 @@ def test_a_scheduler_that_is_lost_is_one_line_and_the_next_run_goes_on(archive, 
     assert not list(out.glob(".p3vae-*"))
 
 
+def test_a_shipped_model_is_known_to_workers_by_its_name(scheduler, tmp_path):
+    town = Path(__file__).resolve().parents[3] / "sample_data" / "town.tif"
+    with worker(scheduler, tmp_path / "w"):
+        call = ("classify", town, "-m", "town", "-o", tmp_path / "out", "--worker-timeout", 100)
+        assert run(*call, "--scheduler", scheduler).exit_code == 0
+
+
 def test_no_scheduler_and_no_worker_are_reported(scheduler, archive, tmp_path):
     call = ("brightness", archive[0], "-o", tmp_path / "out", "--worker-timeout", 2)
     assert "dask worker" in refusal(1, *call, "--scheduler", scheduler)
