@@ -88,7 +88,10 @@ class _Cluster:
                     under_way[future] = path
             for future in self._finished(under_way):
                 path = under_way.pop(future)
-                outcome = _outcome(future, path)
+                try:
+                    outcome = _outcome(future, path)
+                except OSError as error:  # the connection broke while the record came
+                    raise self._gone() from error
                 if outcome is None:
                     suspects.append(path)
                 else:
@@ -113,10 +116,13 @@ class _Cluster:
 
     def _require_scheduler(self) -> None:
         if self._client.status != "running":
-            raise P3vaeError(
-                f"the scheduler at {self._address} is gone",
-                remedy="start it and its workers again; the same line goes on",
-            )
+            raise self._gone()
+
+    def _gone(self) -> P3vaeError:
+        return P3vaeError(
+            f"the scheduler at {self._address} is gone",
+            remedy="start it and its workers again; the same line goes on",
+        )
 
     def _finished(self, under_way: dict[Any, Path]) -> list[Any]:
         from distributed import CancelledError, wait
