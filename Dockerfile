@@ -1,6 +1,8 @@
 # p3vae on a CPU, from Debian and PyPI packages by name.
 #   docker build -t p3vae .
 #   docker run --rm -v "$PWD:/data" -u "$(id -u):$(id -g)" p3vae classify scene.tif -o maps
+# Versions of Debian packages are those of the release, with its security updates.
+# hadolint global ignore=DL3008
 FROM debian:bookworm-slim AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 python3-venv \
@@ -15,7 +17,7 @@ COPY pyproject.toml setup.py README.md LICENSE NOTICE ./
 COPY p3vae_cli p3vae_cli
 COPY models models
 COPY physics physics
-RUN /opt/p3vae/bin/pip install --no-cache-dir -c constraints.txt ".[distributed]"
+RUN /opt/p3vae/bin/pip install --no-cache-dir -c constraints.txt ".[distributed,stac]"
 
 FROM debian:bookworm-slim
 RUN apt-get update \
@@ -23,7 +25,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 1000 p3vae
 COPY --from=build /opt/p3vae /opt/p3vae
-USER p3vae
+USER 1000
 WORKDIR /data
 ENTRYPOINT ["/opt/p3vae/bin/p3vae"]
 CMD ["--help"]

@@ -1,8 +1,8 @@
 """Damaged and hostile files for every reader: python -m benchmarks.fuzz [--cases 5000] [--seed 1].
 
 Each case is a valid small file, damaged in one to three seeded ways, and one call that reads it, in a process
-of its own. A case is well when it ends in 10 s and 1.5 GB with exit code 0, or with one line and nothing
-written.
+of its own. A case is well when it ends in 10 s of a core and 1.5 GB with exit code 0, or with one line and
+nothing written.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _report(verdicts: list[Verdict], seed: int, requests: int) -> str:
         "",
         f"`python -m benchmarks.fuzz --cases {len(verdicts)} --seed {seed} --write`",
         "",
-        "| File | cases | refused | faults | slowest [s] | largest [MB] |",
+        "| File | cases | refused | faults | slowest [CPU s] | largest [MB] |",
         "|---|---|---|---|---|---|",
     ]
     for kind, row in _counts(verdicts).items():
@@ -99,7 +99,8 @@ def _report(verdicts: list[Verdict], seed: int, requests: int) -> str:
         [
             *lines,
             "",
-            "Faults (traceback, crash, over 10 s or 1.5 GB, several lines, files left, foreign file read): "
+            "Faults (traceback, crash, over 10 s of a core or 1.5 GB, hang over 2 min, several lines, "
+            "files left, foreign file read): "
             f"{listed}. Requests to a server on this machine: {requests}.",
             "",
         ]

@@ -53,6 +53,9 @@ BATCH_OPTIONS = (
         metavar="FILE",
         help="Add a JSON line with the time for everything that happens.",
     ),
+    click.option(
+        "--stac", is_flag=True, help="Write a STAC item beside each manifest, and a collection of them."
+    ),
     click.option("--dry-run", is_flag=True, help="Only say what would be done, with an estimate."),
 )
 """For several scenes; the names of their values are fields of `OutputOptions`, parsed where they are text."""
@@ -61,7 +64,7 @@ BATCH_OPTIONS = (
 def batch_values(options: dict[str, Any]) -> dict[str, Any]:
     """Takes the values of `BATCH_OPTIONS` out of a command's options."""
     given = ("output_template", "resume", "on_error", "jobs", "scheduler", "worker_patience_s", "shard")
-    values = {name: options.pop(name) for name in (*given, "null", "log_file", "dry_run")}
+    values = {name: options.pop(name) for name in (*given, "null", "log_file", "stac", "dry_run")}
     template, shard = values.pop("output_template"), values.pop("shard")
     return values | {
         "template": None if template is None else NameTemplate.parse(template),

@@ -101,6 +101,11 @@ class LazyGroup(click.Group):
         except P3vaeError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except MemoryError:
+            click.echo(
+                "Error: needs more memory than there is (close other programs, or map a part)", err=True
+            )
+            ctx.exit(ExitCode.FAILED)
 
 
 def _prepare_streams() -> None:

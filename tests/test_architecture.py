@@ -57,6 +57,7 @@ HOMES = {
     "click": ("main.py", "commands/", "options.py", "batch_options.py"),
     "csv": ("base/tables.py",),
     "distributed": ("workflows/clusters.py",),
+    "pystac": ("products/",),
 }
 """Libraries that have one home inside the command-line package."""
 

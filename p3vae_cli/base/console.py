@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -27,6 +31,53 @@ def stderr() -> Console:
 def note(message: str) -> None:
     """One line for a person, beside the results."""
     stderr().print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+_silencing = threading.RLock()
+
+
+@contextmanager
+def silent_libraries() -> Iterator[None]:
+    """Keep what compiled libraries print on the screen by themselves; Python's own stderr goes on.
+
+    libtiff prints a line for every write that fails, beside the error that is raised. One thread at a time
+    may do so: others that come meanwhile are served already.
+    """
+    if not _silencing.acquire(blocking=False):
+        yield
+        return
+    shown = sys.stderr
+    try:
+        with _moved_stderr():
+            yield
+    finally:
+        sys.stderr = shown
+        _silencing.release()
+
+
+@contextmanager
+def _moved_stderr() -> Iterator[None]:
+    """The file descriptor 2 leads nowhere; `sys.stderr`, where it wrote there, has another one."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        if _descriptor(sys.stderr) == 2:
+            sys.stderr = os.fdopen(kept, "w", buffering=1, errors="backslashreplace", closefd=False)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(nowhere)
+        os.close(kept)
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
 
 
 class _PixelRate(ProgressColumn):

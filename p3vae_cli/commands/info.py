@@ -28,12 +28,19 @@ if TYPE_CHECKING:
     multiple=True,
     help="A model to judge as well.",
 )
+@click.option(
+    "--stac",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a STAC item (MLM) of the one model given; replaced if it exists.",
+)
 @null_option
 @scene_options
 def info(
     scenes: tuple[str, ...],
     form: Any,
     models: tuple[Path, ...],
+    stac: Path | None,
     null: bool,
     scene_options: SceneOptions,
 ) -> None:
@@ -43,9 +50,11 @@ def info(
     """
     from p3vae.cli.base.batch import expand_scenes
     from p3vae.cli.workflows.inventory import show_scenes
-    from p3vae.cli.workflows.model_card import names_model, show_card
+    from p3vae.cli.workflows.model_card import names_model, save_item, show_card
 
-    if len(scenes) == 1 and names_model(Path(scenes[0])):
+    if stac is not None:
+        save_item(stac, [Path(name) for name in scenes])
+    elif len(scenes) == 1 and names_model(Path(scenes[0])):
         show_card(Path(scenes[0]), as_json=form == "json")
     else:
         show_scenes(expand_scenes(scenes, null=null), scene_options, models, form or "report")

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from p3vae.cli.base.console import silent_libraries
 from p3vae.cli.base.errors import SceneError, UsageError
 from p3vae.cli.base.pipeline import NoProgress, PixelFunction, Progress, run
 from p3vae.cli.base.signals import stop_on_signals
@@ -20,6 +21,7 @@ from p3vae.cli.products.grids import Bbox, bbox_window, subgrid, whole
 from p3vae.cli.products.manifest import Provenance, manifest_document, product_record, require_ours
 from p3vae.cli.products.rasters import GDAL_CACHE_MB, MapSpec, RasterSink, gdal_environment
 from p3vae.cli.products.resample import SwathMap, resample, swath_map
+from p3vae.cli.products.stac import file_record, item_name, stac_item
 from p3vae.cli.products.staging import Staging, require_space, writing
 from p3vae.cli.products.statistics import Statistics
 from p3vae.cli.scenes.base import Grid, Scene
@@ -114,6 +116,8 @@ class RunOptions:
     """Names of products that may be replaced without `overwrite`."""
     stem: str | None = None
     """First part of the products' names; None for that of the scene."""
+    collection: Path | None = None
+    """Path of the STAC collection to which an item beside the manifest belongs; None for no item."""
 
 
 def product_names(
@@ -158,9 +162,10 @@ def make_products(
     stem = options.stem or scene.path.stem
     folder, names, manifest = product_names(stem, list(specs.values()), destination, more)
     inputs = (scene.path, *(file.path for file in scene.files), *options.inputs)
+    item = item_name(manifest, provenance.command_name) if options.collection else None
     staging = Staging(
         folder,
-        names,
+        [*names, *([item] if item else [])],
         manifest,
         overwrite=options.overwrite,
         inputs=inputs,
@@ -172,7 +177,7 @@ def make_products(
     if options.to_utm and grid.transform is None and not grid.gcps:
         raise UsageError("a UTM grid needs a georeferenced scene", path=scene.path)
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in specs.values()))
-    with stop_on_signals() as check, gdal_environment(), staging, ExitStack() as cleanup:
+    with stop_on_signals() as check, silent_libraries(), gdal_environment(), staging, ExitStack() as cleanup:
         maker = _SinkMaker(staging, provenance.tags(scene), options, cleanup)
         named = dict(zip(specs, names, strict=False))  # after them come those of `more`
         sinks = {key: maker.open(named[key], spec, grid, origin) for key, spec in specs.items()}
@@ -205,11 +210,31 @@ def make_products(
             findings=replace(found, lines=[*warnings, *found.lines]),
         )
         made = [product_record(staging.path(sink.name), sink) for sink in sinks.values()]
-        document = manifest_document(scene, provenance, [*made, *found.products], summary, found.removed)
+        listed = [*made, *found.products]
+        if item is not None:
+            listed.append(_write_item(staging, item, scene, provenance, [*sinks.values()], listed, options))
+        document = manifest_document(scene, provenance, listed, summary, found.removed)
         with writing(folder / manifest):
             staging.path(manifest).write_bytes(document)
         staging.commit(remove=found.removed)
     return summary
+
+
+def _write_item(
+    staging: Staging,
+    name: str,
+    scene: Scene,
+    provenance: Provenance,
+    sinks: Sequence[RasterSink],
+    listed: Sequence[Mapping[str, Any]],
+    options: RunOptions,
+) -> dict[str, Any]:
+    """Stage the STAC item; returns what the manifest says of it."""
+    assert options.collection is not None
+    with writing(staging.folder / name):
+        content = stac_item(scene, provenance, sinks, listed, staging.folder / name, options.collection)
+        staging.path(name).write_bytes(content)
+        return file_record(staging.path(name))
 
 
 def _summary(

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from p3vae.cli.scenes.base import Scene
 
 _SMALL = 2**20  # headers and side files are hashed, cubes are not: that would read them twice [bytes]
+
+
+_LONGEST_NAME = 255
+"""Of a file, on every usual file system [bytes]."""
 
 
 def command_line() -> str:
@@ -43,6 +48,11 @@ class Provenance:
     results: Callable[[], Mapping[str, Any]] = dict
     """What is known once every pixel is mapped, JSON-like."""
     version: str = field(default_factory=lambda: importlib.metadata.version("p3vae"))
+
+    @property
+    def command_name(self) -> str:
+        """The command that was asked for, e.g. "classify"."""
+        return str(self.request.get("command", "p3vae"))
 
     def tags(self, scene: Scene) -> dict[str, str]:
         """The same as tags of a raster. No time of writing: equal runs give equal files."""
@@ -88,10 +98,22 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     """The record in a manifest; None where there is none, or it is not one of ours."""
     try:
         record = json.loads(path.read_text())
-        ours = "p3vae_version" in record and isinstance(record["products"], list)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        earlier = record.get("earlier_runs") or []
+        ours = "p3vae_version" in record and all(_lists_names(run) for run in [record, *earlier])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return record if ours else None
+
+
+def _lists_names(run: Mapping[str, Any]) -> bool:
+    """Whether the products of a run are names, as a file system takes them."""
+    products = run["products"]
+    names = [name for product in products for name in (product["file"], *product.get("side_files", ()))]
+    return isinstance(products, list) and all(_is_name(name) for name in names)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and "\0" not in name and 0 < len(os.fsencode(name)) <= _LONGEST_NAME
 
 
 def require_ours(manifest: Path, *, overwrite: bool, inputs: Iterable[Path]) -> None:

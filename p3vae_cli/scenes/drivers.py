@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import warnings
+import zipfile
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
+from io import BytesIO
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import rasterio
@@ -29,9 +31,15 @@ TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _RASTERS = ("GTiff", "ENVI")
 _SIBLINGS = (".msk", ".ovr")
 """Ends of files beside a raster that GDAL opens by itself."""
-VECTORS = "GeoPackage, GeoJSON, shapefile, FlatGeobuf or file geodatabase"
+VECTORS = (
+    "GeoPackage, GeoJSON, shapefile (also zipped), FlatGeobuf or file geodatabase: "
+    "ogr2ogr polygons.gpkg FILE makes one of KML, GML, CSV and others"
+)
 """What polygons are read from."""
-_SQLITE, _SHAPEFILE, _FLATGEOBUF = b"SQLite format 3\0", b"\0\0\x27\x0a", b"fgb"
+_SHAPEFILE_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg")
+_LARGEST_ZIPPED = 2**29
+"""Of a zipped shapefile, which is unpacked in memory [bytes]."""
+_SQLITE, _SHAPEFILE, _FLATGEOBUF, _ZIP = b"SQLite format 3\0", b"\0\0\x27\x0a", b"fgb", b"PK\x03\x04"
 _GEOJSON = (
     "FeatureCollection",
     "Feature",
@@ -88,10 +96,10 @@ def read_polygons(path: Path, refused: type[P3vaeError]) -> GeoDataFrame:
     import geopandas  # slow to import, and most runs have no polygons
 
     try:
-        _require_vector(path)
+        source = _source(path)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RuntimeWarning)
-            frame = geopandas.read_file(path, **_layer_of(path))
+            frame = geopandas.read_file(source, **({} if source is not path else _layer_of(path)))
         for text in sorted({str(warning.message) for warning in caught}):
             note(f"warning: {path}: {text}")
         return frame
@@ -111,6 +119,35 @@ def _layer_of(path: Path) -> dict[str, str]:
     layers = geopandas.list_layers(path)
     placed = layers["name"][layers["geometry_type"].notna()]
     return {"layer": str(placed.iloc[0])} if len(placed) == 1 < len(layers) else {}
+
+
+def _source(path: Path) -> Path | BytesIO:
+    """What GDAL may open of a vector file."""
+    if not path.is_dir() and beginning(path).startswith(_ZIP):
+        return _zipped_shapefile(path)
+    _require_vector(path)
+    return path
+
+
+def _zipped_shapefile(path: Path) -> BytesIO:
+    """The one shapefile in an archive, packed anew without anything else."""
+    packed = BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(packed, "w") as shapefile:
+        members = {PurePosixPath(member.filename): member for member in archive.infolist()}
+        main = [name for name in members if name.suffix.lower() == ".shp" and not name.name.startswith(".")]
+        if len(main) != 1:
+            raise ForeignFileError(f"is an archive with {len(main)} shapefiles")
+        parts = [name for name in members if name.with_suffix("") == main[0].with_suffix("")]
+        parts = [name for name in parts if name.suffix.lower() in _SHAPEFILE_PARTS]
+        if sum(members[name].file_size for name in parts) > _LARGEST_ZIPPED:
+            raise ForeignFileError("is too large an archive to be unpacked in memory; unpack it")
+        for name in parts:
+            content = archive.read(members[name])
+            if name == main[0] and (not content.startswith(_SHAPEFILE) or _REFERENCE in content[:_BEGINNING]):
+                raise ForeignFileError(f"holds {name.name}, which is no shapefile")
+            shapefile.writestr(f"polygons{name.suffix.lower()}", content)
+    packed.seek(0)
+    return packed
 
 
 def _require_vector(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import logging
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
@@ -18,6 +19,7 @@ from uuid import uuid4
 
 from p3vae.cli.base.errors import P3vaeError, UsageError
 from p3vae.cli.workflows.mapping import SceneTask
+from p3vae.cli.workflows.model_files import find_model
 from p3vae.cli.workflows.outcomes import Outcome
 
 PER_WORKER = 2
@@ -46,6 +48,8 @@ class _Cluster:
             raise UsageError(
                 "--scheduler needs the library distributed", remedy="pip install 'p3vae[distributed]'"
             ) from error
+        for name in ("distributed", "distributed.client"):  # what happens is reported by us, once
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address, self._patience_s = address, patience_s
         try:
             self._client = Client(address, timeout=patience_s, set_as_default=False)
@@ -84,7 +88,10 @@ class _Cluster:
                     under_way[future] = path
             for future in self._finished(under_way):
                 path = under_way.pop(future)
-                outcome = _outcome(future, path)
+                try:
+                    outcome = _outcome(future, path)
+                except OSError as error:  # the connection broke while the record came
+                    raise self._gone() from error
                 if outcome is None:
                     suspects.append(path)
                 else:
@@ -98,11 +105,7 @@ class _Cluster:
                 count = len(self._client.scheduler_info(n_workers=-1)["workers"])
             except OSError:
                 count = 0
-            if self._client.status != "running":
-                raise P3vaeError(
-                    f"the scheduler at {self._address} is gone",
-                    remedy="start it and its workers again; the same line goes on",
-                )
+            self._require_scheduler()
             if count:
                 return count
             time.sleep(min(_POLL_S, self._patience_s / 10))
@@ -111,14 +114,27 @@ class _Cluster:
             remedy=f"start some with: dask worker {self._address} --nthreads 1; the same line goes on",
         )
 
+    def _require_scheduler(self) -> None:
+        if self._client.status != "running":
+            raise self._gone()
+
+    def _gone(self) -> P3vaeError:
+        return P3vaeError(
+            f"the scheduler at {self._address} is gone",
+            remedy="start it and its workers again; the same line goes on",
+        )
+
     def _finished(self, under_way: dict[Any, Path]) -> list[Any]:
-        from distributed import wait
+        from distributed import CancelledError, wait
 
         try:
             with self._client.as_current():
                 done = wait(list(under_way), timeout=_POLL_S, return_when="FIRST_COMPLETED").done
         except TimeoutError:
             return []
+        except CancelledError:
+            self._require_scheduler()
+            done = {future for future in under_way if future.cancelled()}
         return sorted(done, key=lambda future: str(under_way[future]))
 
 
@@ -172,6 +188,12 @@ def _absolute(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_absolute(item) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: _absolute(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return replace(value, **fields)
+        given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        named = {"model"} if _is_shipped(given.get("model")) else set()
+        return replace(value, **{name: _absolute(given[name]) for name in given.keys() - named})
     return value
+
+
+def _is_shipped(model: Any) -> bool:
+    """Whether it is the name of a model that every worker has."""
+    return isinstance(model, Path) and find_model(model) != model

@@ -24,7 +24,11 @@ class BrightnessJob(Job):
 
     command: ClassVar[str] = "brightness"
     bytes_per_pixel: ClassVar[int] = 4
-    pixels_per_second: ClassVar[float] = 2e6
+
+    @property
+    def values_per_second(self) -> float:
+        """See `Job`."""
+        return 2e8
 
     def request(self) -> dict[str, Any]:
         """See `Job`."""
@@ -48,7 +52,11 @@ class ClassifyJob(Job):
 
     command: ClassVar[str] = "classify"
     bytes_per_pixel: ClassVar[int] = 13
-    pixels_per_second: ClassVar[float] = 2e5
+
+    @property
+    def values_per_second(self) -> float:
+        """See `Job`."""
+        return _posterior_rate(self.model)
 
     def request(self) -> dict[str, Any]:
         """See `Job`."""
@@ -99,7 +107,11 @@ class IrradianceJob(Job):
 
     command: ClassVar[str] = "irradiance-map"
     bytes_per_pixel: ClassVar[int] = 8
-    pixels_per_second: ClassVar[float] = 2e5
+
+    @property
+    def values_per_second(self) -> float:
+        """See `Job`."""
+        return _posterior_rate(self.model)
 
     def request(self) -> dict[str, Any]:
         """See `Job`."""
@@ -140,7 +152,12 @@ class MethaneJob(Job):
 
     command: ClassVar[str] = "invert-methane"
     bytes_per_pixel: ClassVar[int] = 14
-    pixels_per_second: ClassVar[float] = 2.5e4
+    seconds_per_scene: ClassVar[float] = 6.0  # learns the background
+
+    @property
+    def values_per_second(self) -> float:
+        """See `Job`."""
+        return 6e6 if self.options.method == "p3vae" else 1.5e7
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -148,6 +165,11 @@ class MethaneJob(Job):
         from p3vae.cli.workflows.methane import MADE
 
         return MADE
+
+    @property
+    def kept(self) -> Path | None:
+        """See `Job`."""
+        return self.options.save_model
 
     def request(self) -> dict[str, Any]:
         """See `Job`. Where the background is kept does not change a map."""
@@ -177,6 +199,13 @@ class MethaneJob(Job):
     def for_worker(self, number: int) -> MethaneJob:
         """See `Job`."""
         return replace(self, device=worker_device(self.device, number), show_progress=False)
+
+
+def _posterior_rate(model: Path | None) -> float:
+    """Values per second of one core: the model of libraries has many more components than one of a scene."""
+    from p3vae.cli.workflows.model_files import find_model
+
+    return 1.6e7 if find_model(model).stem == "earth" else 5.5e7
 
 
 def worker_device(device: str, number: int) -> str:

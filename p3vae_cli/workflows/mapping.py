@@ -5,21 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from p3vae.cli.base.batch import OnError, Shard, expand_scenes
 from p3vae.cli.base.console import RichProgress, note
-from p3vae.cli.base.errors import P3vaeError, UsageError
+from p3vae.cli.base.errors import P3vaeError, ProductError, UsageError
 from p3vae.cli.base.naming import NameTemplate
 from p3vae.cli.base.pipeline import PixelFunction
 from p3vae.cli.products.grids import bbox_window, whole
 from p3vae.cli.products.make import AfterMaps, RunOptions, RunSummary, make_products
-from p3vae.cli.products.manifest import Provenance
+from p3vae.cli.products.manifest import Provenance, command_line
 from p3vae.cli.products.rasters import MapSpec
 from p3vae.cli.products.resume import done_run, hashed_files, named_products, same_products
+from p3vae.cli.products.stac import collection_name, require_pystac
+from p3vae.cli.products.stac_collection import write_collection
 from p3vae.cli.products.staging import require_free, writing
 from p3vae.cli.products.transactions import finish_dead_run
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
@@ -49,6 +51,8 @@ class Plan:
     """Ends of the names of the files that `after` makes."""
     tile_size: int | None = None
     """Side of tiles that suits `function`, unless the user gives one or a limit of memory."""
+    last: Callable[[], None] | None = None
+    """What is left to do when all products are in place."""
 
 
 Planner = Callable[[Scene], Plan]
@@ -60,13 +64,23 @@ class Job:
     command: ClassVar[str]
     bytes_per_pixel: ClassVar[int]
     """Of all products, before compression, for an estimate."""
-    pixels_per_second: ClassVar[float]
-    """On two cores, for an estimate where there is no manifest yet."""
+    seconds_per_scene: ClassVar[float] = 0.1
+    """Of one core, for a scene however small."""
+
+    @property
+    def values_per_second(self) -> float:
+        """Pixels times bands that one core maps, for an estimate; measured by `benchmarks/archive.py`."""
+        raise NotImplementedError
 
     @property
     def made(self) -> tuple[str, ...]:
         """Ends of the names of all products, if they should be free before a plan, which may take long."""
         return ()
+
+    @property
+    def kept(self) -> Path | None:
+        """A file elsewhere that is written last, by a call with one scene."""
+        return None
 
     def request(self) -> dict[str, Any]:
         """All options that decide the result; paths stand for the content of their files."""
@@ -121,6 +135,8 @@ class OutputOptions:
     null: bool = False
     """Whether names in lists end with a zero byte."""
     log_file: Path | None = None
+    stac: bool = False
+    """Whether each scene gets a STAC item, and all together a collection."""
     dry_run: bool = False
     report: bool = False
     """Whether a page about the folder is written at the end."""
@@ -138,6 +154,13 @@ class OutputOptions:
         if folder.suffix.lower() in {".tif", ".tiff"}:
             return folder.with_name(f"{folder.stem}_p3vae.json")
         return folder / f"{stem}_p3vae.json"
+
+    def collection_folder_of(self, scene: Path) -> Path:
+        """Where the STAC collection lies to which a scene's item belongs."""
+        if self.destination is None:
+            return scene.parent
+        is_file = self.destination.suffix.lower() in {".tif", ".tiff"}
+        return self.destination.parent if is_file else self.destination
 
     @property
     def shows_progress(self) -> bool | None:
@@ -159,6 +182,8 @@ class SceneTask:
     outputs: OutputOptions
     request: Mapping[str, Any]
     """What decides the products, JSON-like."""
+    command: str = field(default_factory=command_line)
+    """As it was typed: another process that does the work was started by other words."""
 
     def __call__(self, path: Path, label: str = "") -> Outcome:
         """Map a scene, unless that is done; whatever goes wrong is part of the outcome."""
@@ -189,30 +214,43 @@ class SceneTask:
                 files = identify(scene_files(path))
             version = importlib.metadata.version("p3vae")
             done = done_run(manifest, self.request, version, files, replace=overwrite)
-            if done is not None:
+            if done is not None and self._kept(replaceable=overwrite):
                 return Outcome(path, "skipped", {"manifest": str(manifest), "products": done.products})
         folder, stem = self.outputs.target_of(path)
         for end in self.job.made:
             require_free(folder / f"{stem}_{end}", overwrite=overwrite, inputs=self.outputs.run.inputs)
         return None
 
+    def _kept(self, *, replaceable: bool) -> bool:
+        """Whether the run that made the products went on to write what is kept elsewhere."""
+        kept = self.job.kept
+        if kept is None or kept.exists():
+            return True
+        if replaceable:
+            return False
+        raise ProductError(
+            "was not written by the run that made the maps", path=kept, remedy="use --overwrite to repeat it"
+        )
+
     def _map(self, path: Path, plan: Planner, label: str) -> RunSummary:
         folder, stem = self.outputs.target_of(path)
+        collected = self.outputs.collection_folder_of(path) / collection_name(self.job.command)
+        options = replace(self.outputs.run, stem=stem, collection=collected if self.outputs.stac else None)
         with open_scene(path, self.scene_options) as opened:
             scene = masked(opened, self.outputs.mask) if self.outputs.mask else opened
             planned = plan(scene)
-            run = self.outputs.run
-            if run.tile_size is None and run.mem_limit is None:
-                run = replace(run, tile_size=planned.tile_size)
+            if options.tile_size is None and options.mem_limit is None:
+                options = replace(options, tile_size=planned.tile_size)
             summary = make_products(
                 scene,
                 planned.function,
                 planned.specs,
                 folder,
                 halo=planned.halo,
-                options=replace(run, stem=stem, replaceable=self._replaceable(path)),
+                options=replace(options, replaceable=self._replaceable(path)),
                 progress=RichProgress(label, show=self.outputs.shows_progress),
                 provenance=Provenance(
+                    command=self.command,
                     model_sha256=planned.model_sha256,
                     settings=planned.settings or {},
                     request=self.request,
@@ -221,6 +259,8 @@ class SceneTask:
                 after=planned.after,
                 more=planned.more,
             )
+        if planned.last is not None:
+            planned.last()
         found = summary.findings
         return replace(summary, findings=replace(found, record={**planned.results(), **found.record}))
 
@@ -235,8 +275,9 @@ class SceneTask:
         run = self.outputs.run
         with open_scene(path, self.scene_options) as scene:
             area = bbox_window(scene.grid, run.bbox, run.bbox_crs) if run.bbox else whole(scene.grid)
+            values = area.pixels * len(scene.bands)
         size = area.pixels * self.job.bytes_per_pixel
-        seconds = area.pixels / self.job.pixels_per_second
+        seconds = self.job.seconds_per_scene + values / self.job.values_per_second
         return Outcome(
             path, "to do", {"pixels": area.pixels, "estimated_bytes": size, "estimated_seconds": seconds}
         )
@@ -264,6 +305,7 @@ def scene_task(
         "to_utm": run.to_utm,
         "pixel_size": run.pixel_size,
         "creation_options": run.creation_options,
+        **({"stac": True} if outputs.stac else {}),
     }
     return SceneTask(
         job, scene_options, replace(outputs, run=replace(run, inputs=inputs)), hashed_files(asked)
@@ -276,8 +318,12 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
     from p3vae.cli.workflows.executors import outcomes_of
     from p3vae.cli.workflows.reporting import Reporter
 
+    if outputs.stac:
+        require_pystac()
     every = expand_scenes(scenes, null=outputs.null)
     require_products_of_their_own(every, outputs)
+    if job.kept is not None and len(every) > 1:
+        raise UsageError(f"{job.kept} can be made of one scene, and there are {len(every)}")
     paths = outputs.shard.of(every) if outputs.shard else every
     folder = common_folder(every, outputs)
     require_replaceable(folder, outputs)
@@ -290,6 +336,10 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
             reporter.add(outcome)
             if outcome.fatal or (outcome.error and outputs.on_error == "stop"):
                 break
+    if outputs.stac and not outputs.dry_run:
+        for place in sorted({outputs.collection_folder_of(path) for path in paths}):
+            if place.is_dir():
+                write_collection(place, job.command)
     if not outputs.dry_run:
         _after_batch(job, every, folder, outputs)
     if reporter.any_products and job.remark and not outputs.quiet:

@@ -48,9 +48,6 @@ def methane_plan(
     view = MethaneScene.from_scene(scene, drawn, gas, options.largest_ppm_m)
     fitted = fit_method(scene, view, drawn, options, chosen, progress)
     return_memory()
-    if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
-        with writing(options.save_model):
-            write_model_file(options.save_model, fitted.method.to_file())
     vet = None if fitted.spectra is None else Vetting(scene, view, fitted.spectra)
     maps = MethaneMaps(fitted, view, quality_mask=options.quality_mask)
 
@@ -58,6 +55,11 @@ def methane_plan(
         return_memory()
         found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None, vet=vet)
         return replace(found, lines=[*_notes(view, gas), *found.lines])
+
+    def keep() -> None:
+        if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
+            with writing(options.save_model):
+                write_model_file(options.save_model, fitted.method.to_file())
 
     digest = None if options.model is None else sha256(options.model)
     settings = _settings(scene, view, gas, fitted, options)
@@ -70,6 +72,7 @@ def methane_plan(
         after=after,
         more=PLUME_FILES,
         tile_size=TILE_SIZE,
+        last=keep,
     )
 
 

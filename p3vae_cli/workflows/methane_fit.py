@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -31,6 +30,7 @@ from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneSettings
 from p3vae.models.methane.vetting import SpectrumTest
+from p3vae.models.nn.threads import one_thread
 from p3vae.physics.methane import MethaneAbsorption
 
 MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
@@ -40,6 +40,8 @@ ROOM_BELOW_ZERO_PPM_M = 5000.0
 """Several standard deviations of a usual pixel [ppm m]."""
 MOST_OF_TEST = 12_000
 """Plume-free pixels from which the test of plumes' spectra is learned."""
+LARGEST_ABSORPTION = 1.0
+"""One part per million in a metre of air would take e-fold [ppm-1 m-1]: methane has 1e-5."""
 FEWEST_UNDER_PLUME = 200
 """With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
 
@@ -70,33 +72,32 @@ class MethaneOptions:
         return USUAL_MAX_PPM_M if self.max_ppm_m is None else self.max_ppm_m
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Learning is many small matrices: with more threads it takes longer, twice as long on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     """The gas: the table of the package, or the user's."""
+    table = _absorption_table(options).scaled(options.absorption_scale)
+    if table.absorption.max() > LARGEST_ABSORPTION:
+        raise UsageError(
+            f"no gas absorbs {table.absorption.max():.3g} ppm-1 m-1",
+            path=options.absorption,
+            remedy="check the unit of --absorption, and --absorption-scale",
+        )
+    return table
+
+
+def _absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     if options.absorption is None:
-        return MethaneAbsorption.load().scaled(options.absorption_scale)
+        return MethaneAbsorption.load()
     path = options.absorption
     try:
         rows = read_columns(path, ("wavelength_nm", "absorption"))
         wavelength, absorption = rows[np.lexsort(rows.T[::-1])].T
-        table = MethaneAbsorption.from_user(wavelength, absorption, source=path.name)
+        return MethaneAbsorption.from_user(wavelength, absorption, source=path.name)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot be read as an absorption table: {error}",
             path=path,
             remedy="columns wavelength_nm [nm] and absorption [ppm-1 m-1], one way",
         ) from error
-    return table.scaled(options.absorption_scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ def fit_method(
     progress: Callable[[int, int], None],
 ) -> Fitted:
     """Learn from drawn pixels, on the CPU; the p3VAE also learns what the scene says about plumes."""
-    with _one_thread():
+    with one_thread():
         ground = _Ground.of(scene, view, drawn, options.plume_mask)
         return_memory()
         if options.model is not None:

@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from p3vae.cli.base.console import stdout
-from p3vae.cli.base.errors import ModelFileError
+from p3vae.cli.base.errors import ModelFileError, UsageError
 from p3vae.cli.products.manifest import finite
+from p3vae.cli.products.stac import require_pystac
+from p3vae.cli.products.stac_model import write_model_item
 from p3vae.cli.workflows.model_files import find_model, load_land_cover, model_errors, shipped_models
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -54,6 +56,17 @@ def show_card(path: Path, *, as_json: bool) -> None:
         stdout().out(json.dumps(finite(card), indent=2), highlight=False)
     else:
         stdout().print(render_card(card))
+
+
+def save_item(path: Path, given: Sequence[Path]) -> None:
+    """Write the STAC item of one model."""
+    require_pystac()
+    if len(given) != 1 or not names_model(given[0]):
+        raise UsageError("--stac needs one model", remedy="p3vae info MODEL --stac FILE")
+    model = find_model(given[0])
+    kind, card = _read(model)
+    with model_errors(model):
+        write_model_item(path, model, kind, card)
 
 
 def _read(path: Path) -> tuple[str, Mapping[str, Any]]:

@@ -150,6 +150,6 @@ def _in_words(outcome: Outcome) -> str:
     if outcome.status == "skipped":
         return "skipped, it is done already"
     return (
-        f"to do: {record.get('pixels', 0):,} pixels, about {record.get('estimated_seconds', 0):,.0f} s "
-        f"and {record.get('estimated_bytes', 0) / 1e6:,.0f} MB before compression"
+        f"to do: {record.get('pixels', 0):,} pixels, about {record.get('estimated_seconds', 0):,.1f} s of a "
+        f"core and {record.get('estimated_bytes', 0) / 1e6:,.0f} MB before compression"
     )

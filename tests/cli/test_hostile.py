@@ -265,3 +265,25 @@ def test_a_line_of_json_is_written_for_a_scene_that_fails_alone(tmp_path):
     (tmp_path / "a.tif").write_bytes(b"no raster")
     done = run("brightness", tmp_path / "a.tif", "-o", tmp_path / "out", "--json")
     assert done.exit_code == 1 and json.loads(done.stdout)["status"] == "failed"
+
+
+TOO_LITTLE = """
+import os, resource, sys
+from pathlib import Path
+from p3vae.cli.main import main
+import p3vae.cli.workflows.train, p3vae.models.landcover.train, p3vae.cli.samples.draw, geopandas
+resident = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+limit = resident + int(sys.argv[1]) * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("more", [24, 40])
+def test_too_little_memory_for_training_is_one_line(tmp_path, more):
+    samples = Path(__file__).resolve().parents[2] / "sample_data"
+    call = ["train", samples / "town.tif", "--labels", samples / "town_labels.gpkg", "--model", "lda"]
+    command = [sys.executable, "-c", TOO_LITTLE, str(more), *call, "-o", tmp_path / "m.p3vae"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
+    assert done.returncode == 0 or not list(tmp_path.iterdir())

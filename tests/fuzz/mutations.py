@@ -43,7 +43,7 @@ _HOSTILE_TEXT = (
 def damaged(path: Path, rng: random.Random, tokens: tuple[str, ...]) -> None:
     """Damage a file in place, in one to three ways; `tokens` are words that would lead elsewhere."""
     ways: list[Callable[[Path, random.Random, tuple[str, ...]], None]] = [_bytes, _cut, _insert]
-    if path.suffix.lower() in (".hdr", ".xml", ".csv", ".toml", ".txt", ".geojson"):
+    if path.suffix.lower() in (".hdr", ".xml", ".csv", ".toml", ".txt", ".geojson", ".json"):
         ways = [_number, _number, _words, _words, _lines, _insert, _cut, _bytes]
     elif path.suffix in (".he5", ".nc"):
         ways = [_bytes, _bytes, _cut, _object, _object, _object]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, envi_list
 
 IMAGE = fixtures.truth(24, 20, len(WAVELENGTHS)).astype(np.float32)
 CUBE = fixtures.truth(8, 6, 6)
-WEIGHTS = Path(__file__).resolve().parents[2] / "models" / "weights"
+ROOT = Path(__file__).resolve().parents[2]
+WEIGHTS = ROOT / "models" / "weights"
+SWATH = next((ROOT / "sample_data").glob("PRS_L1*.he5"))
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Sample:
     kind: str
     path: Path
     calls: tuple[tuple[str, ...], ...]
-    """Words of calls; "@" is the damaged file, "TOWN" a valid scene, "OUT" the output folder."""
+    """Words of calls; "@" is the damaged file, "TOWN" and "SWATH" valid scenes, "OUT" the output folder."""
 
 
 _SCENE = (("brightness", "@", "-o", "OUT"), ("info", "@"))
@@ -87,6 +90,8 @@ def make_samples(root: Path) -> list[Sample]:
             Sample(f"mask-{name[2:]}", path, (("brightness", "TOWN", "--mask", "@", "-o", "OUT"),))
         )
         samples.append(Sample(f"labels-{name[2:]}", path, (("labels", "@", "TOWN"),)))
+    packed = fixtures.zipped(_polygons(folder("polygons-zip") / "p.shp"), 8, beside=(".shx", ".dbf", ".prj"))
+    samples.append(Sample("mask-zip", packed, (("brightness", "TOWN", "--mask", "@", "-o", "OUT"),)))
     classes = fixtures.raster(folder("labels") / "l.tif", (IMAGE[..., :1] > 0.3).astype(np.uint8) + 1)
     samples.append(Sample("labels-tif", classes, (("labels", "@", "TOWN"),)))
     for weights in sorted(WEIGHTS.glob("*.p3vae")):
@@ -98,6 +103,11 @@ def make_samples(root: Path) -> list[Sample]:
             )
         )
     table = "wavelength_nm,fwhm_nm,good\n" + "".join(f"{nm},10,1\n" for nm in WAVELENGTHS)
+    absorption = "wavelength_nm,absorption\n" + "".join(f"{nm},1e-6\n" for nm in range(2100, 2500, 5))
+    methane = ("invert-methane", "SWATH", "--method", "mf", "-o", "OUT")
+    made = fixtures.raster(folder("manifest") / "x_brightness.tif", IMAGE[..., :1])
+    record = {"file": made.name, "size": 1, "sha256": "0", "width": 20, "height": 24, "side_files": ["x.qml"]}
+    manifest = {"p3vae_version": "0.1.0", "request": {}, "products": [record], "earlier_runs": [{}]}
     sky = "wavelength_nm,direct,diffuse\n" + "".join(f"{nm},1000,200\n" for nm in range(300, 2600, 50))
     config = 'output = "OUT"\ntile-size = 7\nbad-bands = ["500-510"]\nscale = 1.0\n'
     return [
@@ -116,6 +126,17 @@ def make_samples(root: Path) -> list[Sample]:
             "config",
             _text(folder("config") / "c.toml", config),
             (("brightness", "TOWN", "--config", "@", "-o", "OUT"),),
+        ),
+        Sample("absorption", _text(folder("gas") / "a.csv", absorption), ((*methane, "--absorption", "@"),)),
+        Sample(
+            "wind",
+            _text(folder("wind") / "w.csv", f"scene,wind_m_s,wind_std_m_s\n{SWATH.name},4,1\n"),
+            ((*methane, "--wind", "@"),),
+        ),
+        Sample(
+            "manifest",
+            _text(made.with_name("x_p3vae.json"), json.dumps(manifest, indent=1)),
+            (("verify", "@"), ("clean", "@", "--dry-run")),
         ),
         Sample("list", _text(folder("list") / "l.txt", f"{town}\n"), (("brightness", "@@", "-o", "OUT"),)),
     ]

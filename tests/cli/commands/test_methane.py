@@ -20,6 +20,7 @@ from p3vae.cli.base.tiling import Window
 from p3vae.cli.main import main
 from p3vae.cli.scenes import open_scene
 from p3vae.models.checkpoint import read_model_file, write_model_file
+from tests.cli.kills import killed_at
 
 ROWS, COLS = 120, 90
 MAPS = ("methane", "methane_std", "methane_sensitivity")
@@ -375,6 +376,14 @@ def test_a_malformed_absorption_table_is_refused(folder, tmp_path, text):
     assert "absorption table" in said and "wavelength_nm" in said
 
 
+def test_an_absorption_of_no_gas_is_refused(folder, tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("wavelength_nm,absorption\n2100,1e-6\n2300,1e200\n2500,1e-6\n")
+    for options in (("--absorption", table), ("--absorption-scale", 1e300)):
+        said = fail(2, folder / "two.he5", "-o", tmp_path / "maps", "--method", "mf", *options)
+        assert "no gas absorbs" in said and "--absorption" in said
+
+
 def test_halving_the_absorption_doubles_what_is_found(folder, tmp_path):
     found = {}
     for scale in (1.0, 0.5):
@@ -418,3 +427,22 @@ def test_one_negative_band_costs_no_pixel(cube, tmp_path):
     succeed("invert-methane", noisy, "-o", tmp_path, "--method", "mf-log", "--quantity", "radiance",
             "--sun-zenith", cube[2])  # fmt: skip
     assert (read(tmp_path / "noisy_methane.tif")[30, 30:40] != -9999.0).all()
+
+
+def test_a_background_is_not_kept_without_its_maps(folder, tmp_path):
+    """Killed while the maps are moved into place; then complete, but for the background."""
+    scene, kept, maps = folder / "two.he5", tmp_path / "ground.p3vae", tmp_path / "maps"
+    call = ("invert-methane", scene, "-o", maps, "--save-model", kept)
+    assert killed_at(5, lambda: run(*call))
+    assert not kept.exists()
+
+
+def test_a_background_that_was_not_kept_is_noticed(folder, tmp_path):
+    scene, kept = folder / "two.he5", tmp_path / "ground.p3vae"
+    shutil.copytree(folder / "maps", tmp_path / "maps")
+    call = (scene, "-o", tmp_path / "maps", "--wind", 4, "--control", "--save-model", kept)
+    assert "ground.p3vae: was not written by the run that made the maps" in fail(1, *call)
+    shutil.copy(folder / "ground.p3vae", kept)
+    assert "skipped" in run("invert-methane", *call).stderr
+    other = shutil.copy(scene, tmp_path / "other.he5")
+    assert "can be made of one scene" in fail(2, other, *call)

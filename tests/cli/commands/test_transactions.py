@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -170,6 +171,24 @@ def test_a_signal_at_any_stage_leaves_nothing(tmp_path, number, delay):
     assert "Traceback" not in said and len(said.strip().splitlines()) <= 1
     if process.returncode:
         assert not os.path.lexists(tmp_path / "out")
+
+
+@pytest.mark.parametrize("size", [20_000, 300_000, 900_000])
+def test_a_write_that_fails_anywhere_is_one_line(tmp_path, size):
+    """Files may not grow beyond `size`, as on a full disk; libtiff would print a line for every try."""
+    sample = next(Path("sample_data").glob("PRS_L1*.he5"))
+    program = Path(sys.executable).with_name("p3vae")
+    command = [program, "invert-methane", sample, "--method", "mf", "-o", tmp_path / "out"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 STRUCK_IMPORT = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,12 @@ def test_whole_products_pass(archive):
     assert run("verify", archive / "a_p3vae.json", "-q").stdout == ""
 
 
+def renamed(out: Path, name: str) -> None:
+    """The side file of a product, in its manifest."""
+    manifest = out / "a_p3vae.json"
+    manifest.write_text(manifest.read_text().replace("a_brightness.qml", name))
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -39,6 +46,8 @@ def test_whole_products_pass(archive):
         (lambda out: (out / "a_brightness.qml").unlink(), "a_brightness.qml is missing"),
         (lambda out: (out / "a_brightness.tif").write_bytes(b"x"), "a_brightness.tif was changed"),
         (lambda out: (out / "a_p3vae.json").write_text("{}"), "is not a manifest"),
+        (lambda out: renamed(out, "a" * 9000), "is not a manifest"),
+        (lambda out: renamed(out, "a\\u0000b"), "is not a manifest"),
     ],
 )
 def test_what_is_wrong_is_named(archive, damage, said):

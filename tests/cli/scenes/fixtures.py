@@ -158,11 +158,13 @@ def _prisma_smile(group: h5py.Group, cols: int) -> None:
             group[f"KDP_AUX/{kind}_{name}_Matrix"] = matrix
 
 
-def zipped(path: Path, compression: int, member: str | None = None) -> Path:
-    """The zip archive PRISMA is delivered in."""
+def zipped(path: Path, compression: int, member: str | None = None, beside: tuple[str, ...] = ()) -> Path:
+    """The zip archive PRISMA is delivered in, or a shapefile with its parts of the ends `beside`."""
     archive = path.with_suffix(".zip")
     with zipfile.ZipFile(archive, "w", compression) as target:
         target.writestr(zipfile.ZipInfo(member or path.name), path.read_bytes(), compression)
+        for end in beside:
+            target.write(path.with_suffix(end), path.with_suffix(end).name)
     path.unlink()
     return archive
 

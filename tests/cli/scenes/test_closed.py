@@ -6,6 +6,7 @@ import json
 import socket
 import sqlite3
 import threading
+import zipfile
 from pathlib import Path
 
 import geopandas
@@ -152,6 +153,51 @@ def test_polygons_that_lie_in_other_files_are_refused(tmp_path, server, name, wr
         with open_scene(real) as opened, pytest.raises(LabelError):
             read_labels(tmp_path / name, opened.grid)
     assert requests == [] and not (tmp_path / "out").exists()
+
+
+def zipped(path: Path, names: dict[str, Path | bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in names.items():
+            archive.writestr(name, content if isinstance(content, bytes) else content.read_bytes())
+    return path
+
+
+def test_a_zipped_shapefile_is_read_and_nothing_else_in_its_archive(tmp_path):
+    square = geopandas.GeoDataFrame(
+        {"class": ["a"]}, geometry=[shapely.box(500_060, 4_599_700, 500_400, 4_599_940)], crs=UTM
+    )
+    square.to_file(tmp_path / "p.shp")
+    parts = {f"delivery/p{end}": tmp_path / f"p{end}" for end in (".shp", ".shx", ".dbf", ".prj")}
+    vrt = {"delivery/a.vrt": ogr_vrt("/etc/passwd").encode(), "../p.shp.txt": b""}
+    real = fixtures.raster(tmp_path / "town.tif", IMAGE, band_tags=wavelength_tags(WAVELENGTHS))
+    with open_scene(real) as opened:
+        plain = read_labels(tmp_path / "p.shp", opened.grid)
+        packed = read_labels(zipped(tmp_path / "p.zip", parts | vrt), opened.grid)
+    assert len(plain.row) > 0 and np.array_equal(plain.row, packed.row)
+    for name, content in {
+        "none": {"a.vrt": vrt["delivery/a.vrt"]},
+        "two": parts | {"q.shp": tmp_path / "p.shp"},
+        "false": {"p.shp": ogr_vrt("/etc/passwd").encode()},
+        "both": {"p.shp": (tmp_path / "p.shp").read_bytes() + ogr_vrt("/etc/passwd").encode()},
+        "bomb": parts | {"delivery/p.dbf": bytes(2**29 + 1)},
+    }.items():
+        path = zipped(tmp_path / f"{name}.zip", content)
+        assert f"{name}.zip" in refusal(2, "brightness", real, "--mask", path, "-o", tmp_path / "out")
+
+
+@pytest.mark.parametrize("driver", ["KML", "GML", "CSV"])
+def test_polygons_in_other_formats_are_refused_with_the_way_out(tmp_path, driver):
+    path, square = tmp_path / f"p.{driver.lower()}", shapely.box(2, 45, 3, 46)
+    if driver == "CSV":
+        path.write_text(f'class,WKT\na,"{square.wkt}"\n')
+    else:
+        geopandas.GeoDataFrame({"class": ["a"]}, geometry=[square], crs="EPSG:4326").to_file(
+            path, driver=driver
+        )
+    real = fixtures.raster(tmp_path / "town.tif", IMAGE, band_tags=wavelength_tags(WAVELENGTHS))
+    assert "ogr2ogr polygons.gpkg" in refusal(2, "brightness", real, "--mask", path, "-o", tmp_path / "out")
+    with open_scene(real) as opened, pytest.raises(LabelError, match="ogr2ogr polygons"):
+        read_labels(path, opened.grid)
 
 
 def test_tables_that_show_other_files_are_refused(tmp_path):

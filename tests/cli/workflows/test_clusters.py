@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from p3vae.cli.products.manifest import command_line
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
@@ -50,14 +51,25 @@ def process(*words: object):
         started.wait()
 
 
+@contextmanager
+def new_scheduler(file: Path):
+    """Address and process."""
+    place = ("--port", 0, "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", file)
+    with process("scheduler", *place) as started:
+        wait_for(file.exists)
+        yield json.loads(file.read_text())["address"], started
+
+
+def wait_for(there) -> None:
+    until = time.monotonic() + 60
+    while not there() and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def scheduler(tmp_path):
-    file = tmp_path / "scheduler.json"
-    with process("scheduler", "--port", 0, "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", file):
-        until = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < until:
-            time.sleep(0.1)
-        yield json.loads(file.read_text())["address"]
+    with new_scheduler(tmp_path / "scheduler.json") as (address, _):
+        yield address
 
 
 def worker(address: str, folder: Path):
@@ -95,8 +107,36 @@ def test_a_cluster_gives_the_same_files_and_names_what_kills_its_workers(schedul
     made = {name for name, record in lines.items() if record["status"] in ("done", "skipped")}
     assert made == {path.name for path in scenes if path != poison}
     assert "every worker that tried it alone died" in lines["poison.tif"]["error"]
+    made = json.loads((tmp_path / "out" / "a_p3vae.json").read_text())
+    assert made["command"] == command_line()
     again = run(*call, "-o", tmp_path / "out")
     assert again.exit_code == 0 and again.stdout.count('"skipped"') == 5
+
+
+def test_a_scheduler_that_is_lost_is_one_line_and_the_next_run_goes_on(archive, tmp_path):
+    out, program = tmp_path / "out", Path(sys.executable).with_name("p3vae")
+    many = [
+        os.link(archive[0], tmp_path / f"m{number}.tif") or tmp_path / f"m{number}.tif"
+        for number in range(150)
+    ]
+    with new_scheduler(tmp_path / "s") as (address, started), worker(address, tmp_path / "w"):
+        call = [program, "brightness", *many, "-o", out, "-q", "--scheduler", address]
+        run_ = subprocess.Popen(call, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: list(out.glob("*_p3vae.json")))
+        os.killpg(started.pid, signal.SIGKILL)
+        _, said = run_.communicate(timeout=60)
+    assert run_.returncode == 1 and len(said.splitlines()) == 1
+    assert said.startswith("Error: ") and "is gone" in said
+    again = run("brightness", *many, "-o", out, "--json")
+    assert again.exit_code == 0 and '"skipped"' in again.stdout
+    assert not list(out.glob(".p3vae-*"))
+
+
+def test_a_shipped_model_is_known_to_workers_by_its_name(scheduler, tmp_path):
+    town = Path(__file__).resolve().parents[3] / "sample_data" / "town.tif"
+    with worker(scheduler, tmp_path / "w"):
+        call = ("classify", town, "-m", "town", "-o", tmp_path / "out", "--worker-timeout", 100)
+        assert run(*call, "--scheduler", scheduler).exit_code == 0
 
 
 def test_no_scheduler_and_no_worker_are_reported(scheduler, archive, tmp_path):
