@@ -39,6 +39,7 @@ SECTIONS = (
         "Methane",
         (
             ("methane_scenes", "Scenes with the gas of another table."),
+            ("methane_detection", "How weak a plume may be."),
             ("methane_protocol", "Pixels of known enhancement, strong and weak plumes."),
             ("methane_protocol_absorption", "The same with an absorption table that is wrong."),
             ("methane_ablation", "What parts of the background model contribute."),
@@ -55,12 +56,17 @@ SECTIONS = (
             ("solver_speed", "The posterior alone, for many classes."),
             ("methane_speed", "A PRISMA scene, learning included."),
             ("pipeline_io", "Reading and writing alone."),
-            ("archive_throughput", "Many scenes."),
+            ("archive", "Rates per core, many scenes, and a Dask cluster."),
+            ("large_scene", "A scene of 10 GB."),
+            ("container_steps", "The steps of the Dockerfile, run in a plain shell."),
         ),
     ),
     (
         "Faults and damaged files",
-        (("fuzz", "Damaged and hostile files."),),
+        (
+            ("faults", "Kills, signals, full disks, lost workers."),
+            ("fuzz", "Damaged and hostile files."),
+        ),
     ),
     (
         "Assessment of maps",
