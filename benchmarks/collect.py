@@ -38,6 +38,8 @@ SECTIONS = (
         "Methane",
         (
             ("methane_scenes", "Scenes with the gas of another table."),
+            ("methane_detection", "Plumes found against their peak, and false ones."),
+            ("methane_coast", "Land beside the sea."),
             ("methane_protocol", "Pixels of known enhancement, strong and weak plumes."),
             ("methane_protocol_absorption", "The same with an absorption table that is wrong."),
             ("methane_ablation", "What parts of the background model contribute."),
