@@ -11,6 +11,7 @@ import numpy.typing as npt
 import rasterio
 from scipy import ndimage
 
+from p3vae.cli.base.memory import return_memory
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.areas import pixel_area_m2
 from p3vae.cli.products.make import Findings, RunSummary
@@ -129,10 +130,12 @@ def write_plumes(
     """
     seen = _read(summary, staging, prior=prior)
     maps = seen.ppm_m, seen.std, seen.valid
+    return_memory()
     if vet is None:
         found = find_plumes(*maps, options.rule)
     else:
         found = find_plumes(*maps, options.rule, lambda cluster: vet(cluster, seen.ppm_m, seen.grid))
+    return_memory()
     area = pixel_area_m2(seen.grid)
     if area is None and options.ground_sampling_m is not None:
         area = options.ground_sampling_m**2
