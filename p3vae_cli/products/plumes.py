@@ -10,6 +10,7 @@ import geopandas
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.base.memory import return_memory
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.areas import pixel_area_m2
 from p3vae.cli.products.make import Findings, RunSummary
@@ -118,10 +119,12 @@ def write_plumes(
     """
     seen = MethaneMap.read(summary, staging, prior=prior)
     maps = seen.ppm_m, seen.std, seen.valid
+    return_memory()
     if vet is None:
         found = find_plumes(*maps, options.rule)
     else:
         found = find_plumes(*maps, options.rule, lambda cluster: vet(cluster, seen.ppm_m, summary.area))
+    return_memory()
     area = pixel_area_m2(seen.grid)
     if area is None and options.ground_sampling_m is not None:
         area = options.ground_sampling_m**2
