@@ -19,6 +19,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.fault_bench import SAMPLES, Bench, Row, noise, small_disk
@@ -53,9 +54,7 @@ def kills_at_moves(bench: Bench) -> Row:
                 bench.reset()
                 if overwrite:
                     bench.run(call)
-                if not killed_at(
-                    step, lambda call=call, extra=overwrite: act([*call, *extra], bench.root, call)
-                ):
+                if not killed_at(step, partial(act, [*call, *overwrite], bench.root, call)):
                     break
                 row.add(-9, *bench.judged(name))
                 step += 1

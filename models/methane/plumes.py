@@ -98,6 +98,7 @@ def find_plumes(
     if len(strength) == 0:
         return FoundPlumes(np.zeros(ppm_m.shape, np.int32), np.empty(0), ())
     _, flipped, _ = _clusters(np.where(valid, -significance, -np.inf), chosen.threshold_sigma)
+    del significance
     expected = _expected_false(strength, flipped if len(flipped) else strength)
     likely = np.flatnonzero((sizes >= chosen.min_pixels) & (expected <= chosen.max_false_candidates))
     said = {index: vet(clusters == index + 1) for index in likely[np.argsort(-strength[likely])]}
@@ -180,8 +181,9 @@ def _without_halo(
     """
     if not labels.any():
         return labels
-    single = _in_scatter(_median_of_neighbours(ppm_m / np.where(valid, std, 1.0), valid), valid)
-    core = (labels > 0) & (single > rule.core_sigma)
+    median = _median_of_neighbours(ppm_m / np.where(valid, std, 1.0), valid)
+    core = (labels > 0) & (_in_scatter(median, valid) > rule.core_sigma)
+    del median
     outside = valid & ~core
     faint = _significance(ppm_m, std, outside) > rule.threshold_sigma
     kept: Labels = np.where(core | faint, labels, 0).astype(np.int32)
@@ -189,8 +191,8 @@ def _without_halo(
     return np.where(np.isin(labels, gone), labels, kept).astype(np.int32)
 
 
-def _median_of_neighbours(values: FloatArray, valid: BoolArray) -> Float64:
+def _median_of_neighbours(values: FloatArray, valid: BoolArray) -> FloatArray:
     """3 x 3 median, which keeps the edges of a plume; invalid pixels count as the scene's median."""
-    filled = np.where(valid, values, np.median(values[valid]))
-    smooth: Float64 = ndimage.median_filter(filled.astype(np.float64), size=3)
+    filled = np.where(valid, values, np.median(values[valid])).astype(np.float32)
+    smooth: FloatArray = ndimage.median_filter(filled, size=3)
     return smooth

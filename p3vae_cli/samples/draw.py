@@ -16,7 +16,7 @@ from p3vae.models.landcover.patches import PatchSet
 
 Index = npt.NDArray[np.int64]
 
-SCATTERED_BUDGET = 64 * 2**20
+SCATTERED_BUDGET = 24 * 2**20
 """Memory for reading scattered pixels, of which a tile holds few [bytes]."""
 
 

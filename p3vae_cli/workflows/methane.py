@@ -49,11 +49,12 @@ def methane_plan(
     fitted = fit_method(scene, view, drawn, options, chosen, progress)
     return_memory()
     vet = None if fitted.spectra is None else Vetting(scene, view, fitted.spectra)
-    maps = MethaneMaps(fitted, view, quality_mask=options.quality_mask)
+    maps, prior = MethaneMaps(fitted, view, quality_mask=options.quality_mask), fitted.prior is not None
 
     def after(summary: RunSummary, staging: Staging) -> Findings:
+        maps.close()
         return_memory()
-        found = write_plumes(summary, staging, scene, options.plumes, prior=fitted.prior is not None, vet=vet)
+        found = write_plumes(summary, staging, scene, options.plumes, prior=prior, vet=vet)
         return replace(found, lines=[*_notes(view, gas), *found.lines])
 
     def keep() -> None:

@@ -77,9 +77,7 @@ def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     table = _absorption_table(options).scaled(options.absorption_scale)
     if table.absorption.max() > LARGEST_ABSORPTION:
         raise UsageError(
-            f"no gas absorbs {table.absorption.max():.3g} ppm-1 m-1",
-            path=options.absorption,
-            remedy="check the unit of --absorption, and --absorption-scale",
+            f"no gas absorbs {table.absorption.max():.3g} ppm-1 m-1", remedy="check --absorption-scale"
         )
     return table
 
@@ -91,12 +89,14 @@ def _absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     try:
         rows = read_columns(path, ("wavelength_nm", "absorption"))
         wavelength, absorption = rows[np.lexsort(rows.T[::-1])].T
+        if absorption.max() > LARGEST_ABSORPTION:
+            raise ValueError(f"no gas absorbs {absorption.max():.3g} ppm-1 m-1")
         return MethaneAbsorption.from_user(wavelength, absorption, source=path.name)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot be read as an absorption table: {error}",
             path=path,
-            remedy="columns wavelength_nm [nm] and absorption [ppm-1 m-1], one way",
+            remedy="--absorption takes columns wavelength_nm [nm] and absorption [ppm-1 m-1], one way",
         ) from error
 
 

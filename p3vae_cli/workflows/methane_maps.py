@@ -16,6 +16,7 @@ from p3vae.cli.products.rasters import MapSpec, class_map
 from p3vae.cli.products.styles import Categories, Category, Ramp
 from p3vae.cli.workflows.methane_fit import Fitted
 from p3vae.cli.workflows.methane_scene import MethaneScene
+from p3vae.models.methane.devices import OnDevice
 from p3vae.models.methane.plume_prior import HALO_PIXELS
 from p3vae.physics.quality import Quality, quality_classes
 
@@ -33,13 +34,19 @@ class MethaneMaps:
     """From the spectra of a tile to its maps."""
 
     def __init__(self, fitted: Fitted, view: MethaneScene, *, quality_mask: bool) -> None:
-        self._inverter, self._prior, self._view = fitted.inverter, fitted.prior, view
+        self._inverter: OnDevice | None = fitted.inverter
+        self._prior, self._view = fitted.prior, view
         self._quality_mask = quality_mask
         # many small matrices: a part of the pixels on each core, with one thread; a GPU is one
-        cores = torch.get_num_threads() if self._inverter.device == "cpu" else 1
+        cores = torch.get_num_threads() if fitted.inverter.device == "cpu" else 1
         self._pool = ThreadPoolExecutor(
             cores, "p3vae-invert", initializer=torch.set_num_threads, initargs=(1,)
         )
+
+    def close(self) -> None:
+        """Let go of threads and tables, once every pixel is mapped."""
+        self._pool.shutdown()
+        self._inverter = None
 
     @property
     def halo(self) -> int:
@@ -72,6 +79,7 @@ class MethaneMaps:
         explained = usable | (~view.dead[column] & (dark | (classes == Quality.SATURATED)))
         found = np.full((3, len(values)), NODATA, np.float32)
         if usable.any():
+            assert self._inverter is not None
             estimate = self._inverter.invert(torch.from_numpy(values[usable]), view.groups(column[usable]))
             found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
         return found.reshape(3, *valid.shape), np.where(explained, classes, 0).reshape(valid.shape)

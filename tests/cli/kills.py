@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -9,28 +10,31 @@ from pathlib import Path
 
 STEPS = ("replace", "unlink")
 """Methods of `Path` that change what a folder holds."""
+LONGEST_S = 300
 
 
 def killed_at(step: int, act: Callable[[], object]) -> bool:
-    """Call `act` in a copy of this process that kills itself (SIGKILL) before its `step`-th change of names.
+    """Call `act` in a process that kills itself (SIGKILL) before its `step`-th change of names.
 
-    False when it ended before that step.
+    False when it ended before that step. The process is a fork of a server without threads: those of a test's
+    own process would not survive a fork.
     """
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            _kill_at(step)
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0, "the work failed by itself"
-    return False
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["tests.cli.calls", "torch", "rasterio", "h5py", "geopandas"])
+    child = server.Process(target=_act, args=(step, act))
+    child.start()
+    child.join(LONGEST_S)
+    if child.exitcode is None:
+        child.kill()
+        raise AssertionError(f"still at work after {LONGEST_S} s")
+    assert child.exitcode in (0, -signal.SIGKILL), "the work failed by itself"
+    return child.exitcode != 0
+
+
+def _act(step: int, act: Callable[[], object]) -> None:
+    os.environ["GDAL_NUM_THREADS"] = "1"
+    _kill_at(step)
+    act()
 
 
 def _kill_at(step: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import geopandas
@@ -433,7 +434,7 @@ def test_a_background_is_not_kept_without_its_maps(folder, tmp_path):
     """Killed while the maps are moved into place; then complete, but for the background."""
     scene, kept, maps = folder / "two.he5", tmp_path / "ground.p3vae", tmp_path / "maps"
     call = ("invert-methane", scene, "-o", maps, "--save-model", kept)
-    assert killed_at(5, lambda: run(*call))
+    assert killed_at(5, partial(run, *call))
     assert not kept.exists()
 
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,6 @@ from tests.cli.calls import refusal, run
 from tests.cli.kills import killed_at
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
-
-
-@pytest.fixture(autouse=True)
-def _one_gdal_thread(monkeypatch):
-    monkeypatch.setenv("GDAL_NUM_THREADS", "1")  # threads do not survive the fork of a killed process
 
 
 def town(folder: Path, level: float = 1.0) -> Path:
@@ -65,7 +61,7 @@ def test_a_run_killed_at_any_move_leaves_a_complete_set_or_none(tmp_path, earlie
             town(tmp_path, 0.5)
             assert run("brightness", tmp_path / "town.tif", "-o", out).exit_code == 0
             town(tmp_path)
-        if not killed_at(step, lambda: run(*call, "-o", out)):
+        if not killed_at(step, partial(run, *call, "-o", out)):
             break
         is_complete(out / "town_p3vae.json")
         assert run(*call, "-o", out).exit_code == 0
@@ -81,7 +77,7 @@ def test_methane_maps_and_plumes_are_one_set(tmp_path):
     scene = shutil.copy(sample, tmp_path / "swath.he5")
     call = ("invert-methane", scene, "--method", "mf", "-o", tmp_path / "out")
     step = 1
-    while killed_at(step, lambda: run(*call)):
+    while killed_at(step, partial(run, *call)):
         is_complete(tmp_path / "out" / "swath_p3vae.json")
         step += 5
     manifest = tmp_path / "out" / "swath_p3vae.json"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_an_item_is_part_of_its_transaction(tmp_path):
     call = ("brightness", scene, "--stac", "-o")
     assert run(*call, tmp_path / "whole").exit_code == 0
     step = 1
-    while killed_at(step, lambda: run(*call, tmp_path / "out")):
+    while killed_at(step, partial(run, *call, tmp_path / "out")):
         manifest, item = tmp_path / "out" / "s_p3vae.json", tmp_path / "out" / "s_brightness_stac.json"
         assert item.exists() or not manifest.exists()
         assert run(*call, tmp_path / "out").exit_code == 0
