@@ -199,7 +199,7 @@ def dask(folder: Path) -> Result:
         "with faults": {
             "exit_code": run.returncode,
             "done": sum(record["status"] in ("done", "skipped") for record in records),
-            "failed": [f"{Path(record['scene']).name}: {record['error']}" for record in failed],
+            "failed": [record["error"].replace(f"{folder}/", "") for record in failed],
             "lines": len(said.strip().splitlines()),
         },
         "undisturbed, 2 workers": {
