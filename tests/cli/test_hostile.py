@@ -287,3 +287,14 @@ def test_too_little_memory_for_training_is_one_line(tmp_path, more):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr and done.returncode in (0, 1), done.stderr
     assert done.returncode == 0 or not list(tmp_path.iterdir())
+
+
+def test_a_cube_that_claims_more_bands_than_wavelengths_is_refused(tmp_path):
+    """A chunked dataset of 100,000 bands is a few bytes in the file; reading a pixel would take them all."""
+    table = np.stack(np.meshgrid(np.arange(1, 7), np.arange(1, 9)), axis=-1)
+    scene = fixtures.emit(tmp_path, "reflectance", fixtures.truth(8, 6, 6), table, np.ones(6))
+    with h5py.File(scene, "r+") as file:
+        del file["reflectance"]
+        file.create_dataset("reflectance", (8, 6, 100_000), "u2", chunks=(1, 1, 1000))
+    done = run("brightness", scene, "-o", tmp_path / "out")
+    assert done.exit_code == 1 and "does not have its 6 bands" in done.stderr, done.output

@@ -183,6 +183,12 @@ def _product(path: Path, file: h5py.File) -> Product:
     good = small_array(bands["good_wavelengths"]) > 0 if "good_wavelengths" in bands else None
     wavelength: FloatArray = small_array(bands["wavelengths"])
     cube = file[kind]
+    if cube.ndim != 3 or cube.shape[2] != len(wavelength):
+        raise SceneError(
+            f"its cube of shape {cube.shape} does not have its {len(wavelength)} bands",
+            path=path,
+            remedy="download the original granule",
+        )
     table = _table(path, file, cube.shape)
     described: dict[str, Any] = {
         "path": path,
