@@ -34,7 +34,6 @@ VARIANTS = (
     "short-wave infrared only",
     "all bands only",
     "temperature 1",
-    "no model error",
 )
 
 
@@ -59,7 +58,6 @@ def settings_of(variant: str, data: dict[str, Any], seed: int) -> MethaneSetting
     changed = {
         "8 rounds": {"rounds": 8},
         "one cluster": {"components": 1},
-        "no model error": {"model_error": 0.0},
     }
     return replace(usual, **changed.get(variant, {}))
 

@@ -23,7 +23,6 @@ def expectation(
     spectra: PixelFeatures,
     generator: torch.Generator,
     *,
-    model_error: float = 0.0,
     share: Tensor | None = None,
 ) -> Moments:
     """Posterior moments of the background; arguments as of `EvidenceTables.tabulate`.
@@ -32,16 +31,11 @@ def expectation(
     be credited with too little variance in the direction of a plume. `share` (pixels, K') deals the
     pixels of a one-component background out to K' new components.
     """
-    tables = EvidenceTables.tabulate(
-        background, features, transmittance, brightness_bins, model_error=model_error
-    )
+    tables = EvidenceTables.tabulate(background, features, transmittance, brightness_bins)
     own, node = _drawn(tables, spectra, generator)
     weights = own if share is None else share
     key = bin_of(spectra.brightness, brightness_bins)[:, None] * len(transmittance) + node
-    noises = [
-        PixelNoise.at(float(value), background, features, transmittance, model_error)
-        for value in brightness_bins
-    ]
+    noises = [PixelNoise.at(float(value), background, features, transmittance) for value in brightness_bins]
     x = joint(spectra).double()
     moments = Moments.zero(weights.shape[1], x.shape[1])
     for target in range(weights.shape[1]):

@@ -60,7 +60,6 @@ class FeatureSet:
         background: Background,
         brightness_bins: Tensor,
         grid: ConcentrationGrid,
-        model_error: float,
     ) -> FeatureSet:
         """Tabulate the posterior for the optics of a scene."""
         tables = tuple(
@@ -69,7 +68,6 @@ class FeatureSet:
                 features,
                 group.transmittance(grid.nodes)[:, features.absorbing_bands],
                 brightness_bins,
-                model_error=model_error,
             )
             for group in _column_optics(optics)
         )
@@ -104,9 +102,7 @@ class FeatureSet:
         }
 
     @classmethod
-    def from_tensors(
-        cls, t: dict[str, Tensor], optics: PlumeOptics, grid: ConcentrationGrid, model_error: float
-    ) -> FeatureSet:
+    def from_tensors(cls, t: dict[str, Tensor], optics: PlumeOptics, grid: ConcentrationGrid) -> FeatureSet:
         """From stored tensors, under the optics of another scene."""
         features = Features(
             t["absorbing_bands"],
@@ -119,7 +115,7 @@ class FeatureSet:
         )
         continuum_size = int(features.basis.shape[1])
         background = Background(t["weight"], t["mean"], t["covariance"], continuum_size)
-        return cls.under(optics, features, background, t["levels"], grid, model_error)
+        return cls.under(optics, features, background, t["levels"], grid)
 
 
 def choose_features(
@@ -173,9 +169,7 @@ def learn(
             share=share[: len(spectra)] if first else None,
         )
         if under_plume is not None and not first:
-            moments = moments + expectation(
-                background, features, light, few, under_plume, generator, model_error=settings.model_error
-            )
+            moments = moments + expectation(background, features, light, few, under_plume, generator)
         background = moments.background(background.continuum_size)
         progress(round_ + 1, settings.rounds + 1)
     return background, bins

@@ -69,9 +69,7 @@ class MethaneP3VAE:
             background, brightness_bins = learn(
                 free, scene, features, optics, chosen, recipe.kinds, generator, report
             )
-            feature_sets.append(
-                FeatureSet.under(optics, features, background, brightness_bins, grid, chosen.model_error)
-            )
+            feature_sets.append(FeatureSet.under(optics, features, background, brightness_bins, grid))
         return cls(chosen, optics, tuple(feature_sets), grid)
 
     def invert(self, radiance: Tensor, detector_column: Tensor | None = None) -> MethaneEstimate:
@@ -133,7 +131,7 @@ class MethaneP3VAE:
         feature_sets = []
         for index in range(int(file.card["views"])):
             own_tensors = {name.partition(".")[2]: x for name, x in t.items() if name.startswith(f"{index}.")}
-            feature_sets.append(FeatureSet.from_tensors(own_tensors, optics, grid, settings.model_error))
+            feature_sets.append(FeatureSet.from_tensors(own_tensors, optics, grid))
         return cls(settings, optics, tuple(feature_sets), grid)
 
 

@@ -105,16 +105,14 @@ class PixelNoise:
         background: Background,
         features: Features,
         transmittance: Tensor,
-        model_error: float,
     ) -> PixelNoise:
-        """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
+        """`transmittance`: (nodes, absorbing bands)."""
         q, typical = background.continuum_size, _typical_spectrum(background, features)
         mean_continuum, mean_absorbing = background.mean[:, :q], background.mean[:, q:]
         whole = torch.cat([(features.centre @ features.basis).double() + mean_continuum, mean_absorbing], 1)
         common = features.brightness_variance(brightness, typical) * whole[:, :, None] * whole[:, None, :]
         seen = transmittance * mean_absorbing[:, None]
-        depth = -torch.log(transmittance.clamp(min=1e-30))
-        absorbing = features.absorbing_noise(brightness, seen) + (model_error * depth * seen) ** 2
+        absorbing = features.absorbing_noise(brightness, seen)
         return cls(common, features.continuum_noise(brightness, typical), absorbing)
 
 
@@ -147,13 +145,10 @@ class EvidenceTables(Tables):
         features: Features,
         transmittance: Tensor,
         brightness_bins: Tensor,
-        *,
-        model_error: float = 0.0,
     ) -> EvidenceTables:
-        """`transmittance` (nodes, absorbing bands); `model_error`: relative error of each optical depth."""
+        """`transmittance`: (nodes, absorbing bands)."""
         noises = [
-            PixelNoise.at(float(value), background, features, transmittance, model_error)
-            for value in brightness_bins
+            PixelNoise.at(float(value), background, features, transmittance) for value in brightness_bins
         ]
         rest = _regression(background, noises[-1])[2]
         projection = _signal_directions(background, transmittance, rest, noises[-1].absorbing)

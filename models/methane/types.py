@@ -22,8 +22,6 @@ class MethaneSettings:
     min_ppm_m: float = 0.0
     """Lower end of the flat prior [ppm m]; below zero, noise over plume-free ground averages out."""
     max_ppm_m: float = 1.2e5
-    model_error: float = 0.005
-    """Relative error of band optical depths, independent between bands."""
     max_pixels: int = 12_000
     """Plume-free pixels to learn from, drawn at random."""
     max_under_plume: int = 4000
