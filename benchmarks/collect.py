@@ -40,6 +40,7 @@ SECTIONS = (
         (
             ("methane_scenes", "Scenes with the gas of another table."),
             ("methane_detection", "How weak a plume may be."),
+            ("methane_coast", "Land beside the sea."),
             ("methane_protocol", "Pixels of known enhancement, strong and weak plumes."),
             ("methane_protocol_absorption", "The same with an absorption table that is wrong."),
             ("methane_ablation", "What parts of the background model contribute."),
