@@ -51,8 +51,8 @@ def main() -> None:
         checked = call("verify", folder / "out", "-q")
         large.unlink()
         sparse = _sparse(folder / "sparse.tif")
-        told = call("info", sparse)
-        assert told.code == 0, told.said
+        inspected = call("info", sparse)
+        assert inspected.code == 0, inspected.said
     result = {
         "classify": {
             "bytes": size,
@@ -64,9 +64,9 @@ def main() -> None:
             "verified": checked.code == 0,
         },
         "info_sparse": {
-            "wall_s": round(told.wall_s, 2),
-            "cpu_s": round(told.cpu_s, 2),
-            "largest_mb": round(told.largest_mb),
+            "wall_s": round(inspected.wall_s, 2),
+            "cpu_s": round(inspected.cpu_s, 2),
+            "largest_mb": round(inspected.largest_mb),
         },
         "threads": os.environ.get("OMP_NUM_THREADS"),
         "load": load(),
@@ -109,7 +109,7 @@ def _sparse(path: Path) -> Path:
 
 
 def _table(result: dict) -> str:
-    mapped, told = result["classify"], result["info_sparse"]
+    mapped, inspected = result["classify"], result["info_sparse"]
     return "\n".join(
         [
             f"One thread, load of the machine {result['load']} on {os.cpu_count()} cores.",
@@ -120,7 +120,7 @@ def _table(result: dict) -> str:
             f"{mapped['bands']} bands, ENVI float32), `--mem-limit 900MB` "
             f"| {mapped['wall_s']} | {mapped['cpu_s']} | {mapped['largest_mb']} |",
             f"| `info` of a sparse TIFF, 1e6 x 1e6 pixels, 300 bands "
-            f"| {told['wall_s']} | {told['cpu_s']} | {told['largest_mb']} |",
+            f"| {inspected['wall_s']} | {inspected['cpu_s']} | {inspected['largest_mb']} |",
         ]
     )
 
