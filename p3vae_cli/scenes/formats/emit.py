@@ -34,7 +34,7 @@ from p3vae.cli.scenes.base import (
     as_slice,
     reading,
 )
-from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_hdf5, small_array, text
+from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_as, open_hdf5, small_array, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import utc_time
 
@@ -161,13 +161,7 @@ def _physical(values: npt.NDArray[np.float32], factor: np.float32) -> npt.NDArra
 
 def open_product(path: Path) -> Product:
     """Opens an EMIT granule that holds radiance or reflectance and a GLT."""
-    file = open_hdf5(path)
-    try:
-        with reading(path):
-            return _product(path, file)
-    except BaseException:
-        file.close()
-        raise
+    return open_as(path, _product)
 
 
 def _product(path: Path, file: h5py.File) -> Product:

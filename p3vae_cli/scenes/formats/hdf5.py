@@ -10,8 +10,9 @@ import shutil
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import h5py
 import numpy as np
@@ -20,6 +21,8 @@ import numpy.typing as npt
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.base import reading
 from p3vae.cli.scenes.identity import FileIdentity
+
+Made = TypeVar("Made")
 
 _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED = 1
@@ -156,6 +159,17 @@ def open_hdf5(path: Path) -> h5py.File:
     with reading(path):
         FileIdentity.of(path)
         return self_contained(path, h5py.File(path, "r"))
+
+
+def open_as(path: Path, make: Callable[[Path, h5py.File], Made]) -> Made:
+    """What `make` reads from an HDF5 file, which stays open for it; closed again if that fails."""
+    file = open_hdf5(path)
+    try:
+        with reading(path):
+            return make(path, file)
+    except BaseException:
+        file.close()
+        raise
 
 
 def self_contained(path: Path, file: h5py.File) -> h5py.File:

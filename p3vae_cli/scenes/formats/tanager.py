@@ -29,9 +29,8 @@ from p3vae.cli.scenes.base import (
     Product,
     Quantity,
     as_slice,
-    reading,
 )
-from p3vae.cli.scenes.formats.hdf5 import group, open_hdf5, text
+from p3vae.cli.scenes.formats.hdf5 import group, open_as, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import radiance_factor
 
@@ -130,13 +129,7 @@ def is_tanager(file: h5py.File) -> bool:
 
 def open_product(path: Path) -> Product:
     """Opens a basic or ortho product."""
-    file = open_hdf5(path)
-    try:
-        with reading(path):
-            return _product(path, file)
-    except BaseException:
-        file.close()
-        raise
+    return open_as(path, _product)
 
 
 def _product(path: Path, file: h5py.File) -> Product:
