@@ -38,15 +38,19 @@ def classify(
     method: Method | None = None,
     probabilities: bool = False,
     unknown: bool = False,
+    neighbours: bool = True,
     irradiance: IrradianceOptions | None = None,
 ) -> Maps:
     """Land cover of a scene, with the nodata of the files `p3vae classify` would write.
 
     `landcover`, `confidence` and, where the model estimates light, `irradiance` and `irradiance_std` are
-    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). Spectra are read tile by tile, only
+    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). `neighbours` False maps every pixel by
+    itself, also where held-out polygons of the training say that neighbours help. Spectra are read tile by tile, only
     the maps are held in memory.
     """
-    options = ClassifyOptions(method, probabilities, unknown, irradiance or IrradianceOptions())
+    options = ClassifyOptions(
+        method, probabilities, unknown, irradiance or IrradianceOptions(), neighbours=neighbours
+    )
     return _mapped(scene, classify_plan(scene, model, options, "given"))
 
 

@@ -25,7 +25,6 @@ OPTIONS = {
     "physics": "cannot be trained without physics (guided-vae is the published p3VAE without)",
     "stop_gradient": "has no stop-gradient",
     "class_prior": "has no class prior",
-    "with_classifier": "trains no classifier beside its own",
     "prior": "takes no other model as prior of its classes",
     "sky_offset": "has no sky offset",
 }
@@ -65,6 +64,8 @@ class PixelPrediction(NamedTuple):
     """Mean of w."""
     misfit: Tensor | None = None
     """Relative to the one from which on a spectrum counts as unknown."""
+    known_light: Tensor | None = None
+    """r, the probability that light is as in the labels."""
 
 
 class Estimator(Protocol):
@@ -139,6 +140,18 @@ class Discriminative:
     def metadata(self) -> dict[str, Any]:
         """Nothing but tensors."""
         return {}
+
+
+class OutdatedModelError(ValueError):
+    """Tensors that an earlier version of p3vae wrote."""
+
+
+@runtime_checkable
+class AveragingEstimator(Estimator, Protocol):
+    """An estimator whose probabilities may be averaged over neighbours."""
+
+    averages_neighbours: bool
+    """Whether held-out polygons say that it helps."""
 
 
 @runtime_checkable

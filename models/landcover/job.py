@@ -12,7 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from p3vae.models.landcover.estimator import Estimator, Frame
+from p3vae.models.landcover.estimator import AveragingEstimator, Estimator, Frame
+from p3vae.models.landcover.neighbours import mean_of_neighbours
 from p3vae.models.landcover.types import (
     ClassLegend,
     ClassScore,
@@ -107,10 +108,7 @@ class Job:
 
     def part(self, rows: BoolArray) -> TrainingSet:
         """Some of the labelled samples, with all unlabelled ones."""
-        data = self.data
-        return replace(
-            data, spectra=data.spectra[rows], class_index=data.class_index[rows], group=data.group[rows]
-        )
+        return self.data.subset(rows)
 
 
 def validation_polygons(
@@ -124,44 +122,54 @@ def validation_polygons(
             continue
         few = "one polygon" if len(polygons) == 1 else f"{len(polygons)} polygons"
         warnings.append(f"{name}: only {few}, so its validation pixels come from polygons it learned from")
-    folds = polygon_folds(
-        data, len(legend), settings.validation_fraction, 1, settings.seed, fewest=_FEWEST_POLYGONS
-    )
-    if not folds:
+    held_out = _held_out_polygons(data, len(legend), settings.validation_fraction, settings.seed)
+    if not held_out.any():
         raise TrainingError("every class has too few labelled pixels to validate on; label larger polygons")
     for index, name in enumerate(legend.names):
-        if not folds[0][data.class_index == index].any():
+        if not held_out[data.class_index == index].any():
             warnings = [text for text in warnings if not text.startswith(f"{name}: ")]
             warnings.append(f"{name}: too few pixels to hold any out, so it is not validated")
-    return folds[0], warnings
+    return held_out, warnings
 
 
-def polygon_folds(
-    data: TrainingSet, classes: int, fraction: float, count: int, seed: int, *, fewest: int
-) -> list[BoolArray]:
-    """Random folds, True for samples held out; none if nothing can be held out.
+def _held_out_polygons(data: TrainingSet, classes: int, fraction: float, seed: int) -> BoolArray:
+    """True for samples held out at random, (samples,).
 
-    Of a class with at least `fewest` polygons (2 or more), a fraction of them is held out, at least one; of
-    one with fewer, a contiguous part of each. A class is never held out as a whole.
+    Of a class with at least two polygons, a fraction of them is held out, at least one; of one with a single
+    polygon, a contiguous part. A class is never held out as a whole.
     """
     rng = np.random.default_rng(seed)
-    folds = []
-    for _ in range(count):
-        fold = np.zeros(len(data.spectra), dtype=np.bool_)
-        for index in range(classes):
-            mine = np.flatnonzero(data.class_index == index)
-            groups = rng.permutation(np.unique(data.group[mine]))
-            if len(groups) >= fewest:
-                chosen = groups[: max(1, round(fraction * len(groups)))]
-                fold[mine[np.isin(data.group[mine], chosen)]] = True
-                continue
-            for group in groups:
-                rows = mine[data.group[mine] == group]
-                if len(rows) >= _FEWEST_TO_SHARE:
-                    first = rng.integers(_PARTS)
-                    fold[np.array_split(rows, _PARTS)[first]] = True
-        folds.append(fold)
-    return [fold for fold in folds if fold.any()]
+    held_out = np.zeros(len(data.spectra), dtype=np.bool_)
+    for index in range(classes):
+        mine = np.flatnonzero(data.class_index == index)
+        groups = rng.permutation(np.unique(data.group[mine]))
+        if len(groups) >= _FEWEST_POLYGONS:
+            chosen = groups[: max(1, round(fraction * len(groups)))]
+            held_out[mine[np.isin(data.group[mine], chosen)]] = True
+        elif len(mine) >= _FEWEST_TO_SHARE:
+            held_out[np.array_split(mine, _PARTS)[rng.integers(_PARTS)]] = True
+    return held_out
+
+
+def polygon_folds(data: TrainingSet, classes: int, count: int, seed: int) -> IntArray:
+    """The fold that holds each sample out, (samples,): from 0, or -1 where none does.
+
+    The polygons of a class are dealt to the folds in random order, each to one; a single polygon is cut into
+    contiguous parts. A class is never held out as a whole.
+    """
+    rng = np.random.default_rng(seed)
+    fold = np.full(len(data.spectra), -1)
+    for index in range(classes):
+        mine = np.flatnonzero(data.class_index == index)
+        groups = rng.permutation(np.unique(data.group[mine]))
+        if len(groups) >= _FEWEST_POLYGONS:
+            start = rng.integers(count)
+            for number, group in enumerate(groups):
+                fold[mine[data.group[mine] == group]] = (start + number) % count
+        elif len(mine) >= _FEWEST_TO_SHARE:
+            for number, rows in enumerate(np.array_split(mine, _PARTS)):
+                fold[rows] = number % count
+    return fold
 
 
 def with_restarts(
@@ -210,11 +218,26 @@ def refitted(job: Job, fit: Callable[[TrainingSet], Fitted]) -> tuple[Fitted, Tr
     trial = fit(job.part(~job.held_out))
     job.on_step("scoring the validation polygons")
     with torch.inference_mode():
-        spectra = torch.from_numpy(held_out.spectra)
-        logits = trial.predict_logits(spectra, job.irradiance, trial.methods[0]).logits
+        logits = _logits(trial, held_out, job.irradiance)
     summary = summarise(job, 1, held_out.class_index, logits)
     job.on_step("fitting all labels")
     return fit(job.data), summary
+
+
+def _logits(estimator: Estimator, data: TrainingSet, irradiance: SpectralIrradiance) -> torch.Tensor:
+    """Logits of labelled samples as in a map, (samples, classes): with their neighbours where these count."""
+
+    def predicted(spectra: FloatArray) -> torch.Tensor:
+        return estimator.predict_logits(torch.from_numpy(spectra), irradiance, estimator.methods[0]).logits
+
+    around = data.around
+    if around is None or not (isinstance(estimator, AveragingEstimator) and estimator.averages_neighbours):
+        return predicted(data.spectra)
+    index, known = np.unique(np.maximum(around.index, 0), return_inverse=True)
+    log = predicted(around.spectra[index]).log_softmax(1).numpy()[known.reshape(around.index.shape)]
+    mean, any_known = mean_of_neighbours(log, around.index >= 0)
+    alone = predicted(data.spectra).log_softmax(1).numpy()
+    return torch.from_numpy(np.where(any_known[:, None], mean, alone))
 
 
 def summarise(
@@ -255,14 +278,12 @@ def checked(
     if missing:
         names = ", ".join(legend.names[index] for index in sorted(missing))
         raise TrainingError(f"no usable labelled spectrum of {names}")
-    return TrainingSet(
-        np.ascontiguousarray(data.spectra[good], dtype=np.float32),
-        data.class_index[good],
-        data.group[good],
-        np.ascontiguousarray(
-            data.unlabelled[_usable(data.unlabelled, _DARKEST_UNLABELLED)], dtype=np.float32
-        ),
-        None if data.patches is None else replace(data.patches, place=data.patches.place[good]),
+    kept = data.subset(good)
+    unlabelled = data.unlabelled[_usable(data.unlabelled, _DARKEST_UNLABELLED)]
+    return replace(
+        kept,
+        spectra=np.ascontiguousarray(kept.spectra, dtype=np.float32),
+        unlabelled=np.ascontiguousarray(unlabelled, dtype=np.float32),
     )
 
 
@@ -284,4 +305,7 @@ def data_digest(data: TrainingSet) -> str:
         digest.update(np.ascontiguousarray(part).tobytes())
     if data.patches is not None:
         digest.update(data.patches.images.tobytes())
+    if data.around is not None:
+        digest.update(data.around.spectra.tobytes())
+        digest.update(data.around.index.tobytes())
     return digest.hexdigest()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,13 @@ import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_model_file, write_model_file
+from p3vae.models.landcover import neighbours
 from p3vae.models.landcover.estimator import (
+    AveragingEstimator,
     Estimator,
     Frame,
     ImageEstimator,
+    OutdatedModelError,
     PixelPrediction,
     SpectraArray,
 )
@@ -24,6 +27,7 @@ from p3vae.models.landcover.registry import estimator_type
 from p3vae.models.landcover.types import (
     ClassLegend,
     ClassScore,
+    DoubtfulPolygon,
     FloatArray,
     Method,
     Prediction,
@@ -62,8 +66,27 @@ class LandCoverModel:
 
     @property
     def halo(self) -> int:
-        """How far it looks at a pixel's neighbours [pixels]."""
-        return self.estimator.halo if isinstance(self.estimator, ImageEstimator) else 0
+        """How far its maps depend on a pixel's neighbours [pixels]."""
+        if isinstance(self.estimator, ImageEstimator):
+            return self.estimator.halo
+        return neighbours.HALO if self.averages_neighbours else 0
+
+    @property
+    def needs_images(self) -> bool:
+        """Whether it cannot judge spectra alone."""
+        return isinstance(self.estimator, ImageEstimator)
+
+    @property
+    def averages_neighbours(self) -> bool:
+        """Whether its maps show the mean of log posteriors over neighbours."""
+        return isinstance(self.estimator, AveragingEstimator) and self.estimator.averages_neighbours
+
+    def without_neighbours(self) -> Self:
+        """The same model with a map of every pixel by itself."""
+        if not self.averages_neighbours:
+            return self
+        estimator: Any = self.estimator
+        return replace(self, estimator=replace(estimator, averages_neighbours=False))
 
     def predict(
         self,
@@ -97,15 +120,19 @@ class LandCoverModel:
         method: Method | None = None,
         want_probabilities: bool = False,
     ) -> Prediction:
-        """The same of all pixels, row by row, of an image (rows, cols, bands) with NaN for nodata.
+        """The map of all pixels, row by row, of an image (rows, cols, bands) with NaN for nodata.
 
-        The only way for a model that looks at neighbours; any other gives what `predict` gives. `origin` is
-        the row and column of the first pixel in the scene that the image was cut from, with `halo` pixels
-        around those of interest where the scene has them.
+        `origin` is the row and column of the first pixel in the scene that the image was cut from, with
+        `halo` pixels around those of interest where the scene has them.
         """
         spectra = image.reshape(-1, image.shape[-1])
         if not isinstance(self.estimator, ImageEstimator):
-            return self.predict(spectra, irradiance, method=method, want_probabilities=want_probabilities)
+            wanted = want_probabilities or self.averages_neighbours
+            alone = self.predict(spectra, irradiance, method=method, want_probabilities=wanted)
+            if not self.averages_neighbours:
+                return alone
+            averaged = self.averaged(alone, np.ones(image.shape[:2], np.bool_))
+            return averaged if want_probabilities else replace(averaged, probabilities=None)
         usable, chunks = self._chunks(spectra)
         mask = usable.reshape(image.shape[:2]).copy()
         if not usable.any():
@@ -116,13 +143,34 @@ class LandCoverModel:
             )
         return self._prediction(found, usable, want_probabilities)
 
+    def averaged(self, found: Prediction, valid: npt.NDArray[np.bool_]) -> Prediction:
+        """A prediction with probabilities of the valid pixels of an image, averaged over neighbours.
+
+        `valid` is (rows, cols); `found` has its True pixels, row by row. Light and misfit stay as they are.
+        """
+        assert found.probabilities is not None
+        judged = valid.copy()
+        judged[valid] = found.class_id > 0
+        image = np.zeros((*valid.shape, found.probabilities.shape[1]), np.float32)
+        image[valid] = found.probabilities
+        probability = neighbours.averaged(image, judged)[valid]
+        usable = found.class_id > 0
+        probability[~usable] = 0
+        ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
+        return replace(
+            found,
+            class_id=np.where(usable, ids, np.uint8(0)),
+            confidence=probability.max(1),
+            probabilities=probability,
+        )
+
     def _prediction(
         self, found: PixelPrediction, usable: npt.NDArray[np.bool_], want_probabilities: bool
     ) -> Prediction:
         probability = found.logits.softmax(1)
         confidence, index = (_spread(values.cpu().numpy(), usable) for values in probability.max(1))
         ids = np.asarray(self.legend.ids, dtype=np.uint8)[index]
-        sun, sun_std, sky, misfit = (
+        sun, sun_std, sky, misfit, known_light = (
             None if values is None else _spread(values.cpu().numpy(), usable) for values in found[1:]
         )
         return Prediction(
@@ -132,6 +180,7 @@ class LandCoverModel:
             irradiance_std=sun_std,
             sky=sky,
             misfit=misfit,
+            known_light=known_light,
             probabilities=_spread(probability.cpu().numpy(), usable) if want_probabilities else None,
         )
 
@@ -202,10 +251,13 @@ def save_model(path: str | Path, model: LandCoverModel) -> None:
 def load_model(path: str | Path, device: str = "cpu") -> LandCoverModel:
     """Read and check a model file; `ModelFormatError` says what is wrong with it."""
     file = read_model_file(path, kind=KIND)
+    outdated = f"{path}: written by an earlier version of p3vae; train it again"
     if "log_loss" not in file.card.get("summary", {}):
-        raise ModelFormatError(f"{path}: written by an earlier version of p3vae; train it again")
+        raise ModelFormatError(outdated)
     try:
         return _from_file(file, device)
+    except OutdatedModelError as error:
+        raise ModelFormatError(outdated) from error
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFormatError(f"{path}: its content is not a complete land-cover model ({error})") from error
 
@@ -248,7 +300,9 @@ def _from_file(file: ModelFile, device: str) -> LandCoverModel:
     summary["scores"] = tuple(ClassScore(**score) for score in summary["scores"])
     summary["warnings"] = tuple(summary["warnings"])
     summary["confusion"] = tuple(tuple(row) for row in summary["confusion"])
-    settings = TrainingSettings(**card["settings"])
+    summary["doubtful"] = tuple(DoubtfulPolygon(**one) for one in summary.get("doubtful", ()))
+    known = {field.name for field in fields(TrainingSettings)}
+    settings = TrainingSettings(**{name: value for name, value in card["settings"].items() if name in known})
     frame = Frame(legend, bands, irradiance, settings)
     estimator = estimator_type(settings).restore(frame, card, tensors).to(device)
     return LandCoverModel(

@@ -45,6 +45,11 @@ def estimator_type(settings: TrainingSettings) -> type[Estimator]:
     return found
 
 
-def looks_at_neighbours(settings: TrainingSettings) -> bool:
+def learns_from_images(settings: TrainingSettings) -> bool:
     """Whether the estimator that these settings ask for learns from image patches."""
     return hasattr(estimator_type(settings), "halo")
+
+
+def may_average_neighbours(settings: TrainingSettings) -> bool:
+    """Whether the maps of the estimator that these settings ask for may be averaged over neighbours."""
+    return hasattr(estimator_type(settings), "averages_neighbours")

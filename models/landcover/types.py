@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,13 @@ __all__ = [
     "ClassLegend",
     "ClassPrior",
     "ClassScore",
+    "DoubtfulPolygon",
     "EpochReport",
     "Method",
     "ModelName",
     "Prediction",
     "Preset",
+    "Surroundings",
     "TrainingError",
     "TrainingSet",
     "TrainingSettings",
@@ -60,6 +62,17 @@ class ClassLegend:
 
 
 @dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The 3 × 3 pixels about labelled samples, at the model's bands."""
+
+    spectra: FloatArray
+    """(pixels, bands), each pixel once [1]."""
+    index: npt.NDArray[np.int64]
+    """(samples, 9): rows of `spectra`, from the upper left to the lower right; -1 for nodata, and for all
+    nine where they are not known."""
+
+
+@dataclass(frozen=True, eq=False)
 class TrainingSet:
     """Spectra to learn from, at the model's bands, as apparent reflectance [1]."""
 
@@ -72,7 +85,21 @@ class TrainingSet:
     unlabelled: FloatArray
     """(pixels, bands); may have no rows."""
     patches: PatchSet | None = None
-    """The images around the labelled samples and others, for models that look at neighbours."""
+    """The images around the labelled samples and others, for models that learn from images."""
+    around: Surroundings | None = None
+    """The neighbours of the labelled samples, which decide whether neighbours count in a map."""
+
+    def subset(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """Some of the labelled samples, with all unlabelled ones."""
+        patches, around = self.patches, self.around
+        return replace(
+            self,
+            spectra=self.spectra[rows],
+            class_index=self.class_index[rows],
+            group=self.group[rows],
+            patches=patches and replace(patches, place=patches.place[rows]),
+            around=around and replace(around, index=around.index[rows]),
+        )
 
 
 @dataclass(frozen=True)
@@ -96,8 +123,6 @@ class TrainingSettings:
     model: ModelName = "p3vae"
     class_prior: ClassPrior = "uniform"
     """Of the classes: all the same, as in the labels, or as in the unlabelled pixels of the scene."""
-    with_classifier: bool = False
-    """Also train q(y|x) beside our p3VAE, which does not need it."""
     prior: str | None = None
     """Name of the model of materials that is the prior of the classes."""
     sky_offset: float = SKY_OFFSET
@@ -131,6 +156,21 @@ class ClassScore:
 
 
 @dataclass(frozen=True)
+class DoubtfulPolygon:
+    """Labels that the rest of the labels contradict."""
+
+    group: int
+    """Number of the polygon, as in `TrainingSet.group`."""
+    label: str
+    """Its class."""
+    likelier: str
+    """The class that the other polygons say it is."""
+    probability: float
+    """Of its own class, by a model that never saw it; mean over its pixels [1]."""
+    pixels: int
+
+
+@dataclass(frozen=True)
 class TrainingSummary:
     """The outcome of a training run, kept in the model file."""
 
@@ -147,6 +187,8 @@ class TrainingSummary:
     """Validation pixels by true class (rows) and predicted class (columns)."""
     restarts: int = 0
     warnings: tuple[str, ...] = ()
+    doubtful: tuple[DoubtfulPolygon, ...] = ()
+    """The most contradicted first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +207,8 @@ class Prediction:
     """Share of the diffuse irradiance of flat ground, posterior mean [1]."""
     misfit: FloatArray | None = None
     """How badly the best class explains a spectrum, unknown above 1; None without a decoder."""
+    known_light: FloatArray | None = None
+    """r, the probability that a pixel is lit as the labels of the model are [1]."""
     probabilities: FloatArray | None = None
     """(pixels, classes), only when asked for."""
 

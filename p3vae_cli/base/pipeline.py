@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -104,7 +105,8 @@ def run(
             valid = tile.valid[inside]
             valid_pixels += int(np.count_nonzero(valid))
             if valid.any():
-                found = {name: values[..., *inside] for name, values in function(tile).items()}
+                maps = function(replace(tile, inside=inside))
+                found = {name: values[..., *inside] for name, values in maps.items()}
                 writes.append(writer.submit(_write, sinks, window, _masked(found, valid, sinks)))
             if len(writes) > in_flight:
                 writes.popleft().result()

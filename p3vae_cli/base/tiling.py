@@ -61,6 +61,8 @@ class SpectraTile:
     valid: npt.NDArray[np.bool_]
     """(rows, cols): True where every good band holds a finite value."""
     window: Window
+    inside: tuple[slice, slice] = (slice(None), slice(None))
+    """Rows and columns to map; the others are neighbours that belong to other tiles."""
 
 
 def tile_pixels(bands: int, *, budget: int | None = None, in_flight: int = 2) -> int:

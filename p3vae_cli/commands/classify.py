@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 @click.option(
     "--method",
     type=click.Choice(["posterior", "classifier"]),
-    help="Class by the posterior p(y|x), or by a network q(y|x) where the model has one.",
+    help="Class by the posterior p(y|x), or by the classifier q(y|x) alone where the model has one.",
 )
 @click.option(
     "--probabilities", is_flag=True, help="Also write the probability of every class, one band each."
 )
+@click.option("--no-neighbours", is_flag=True, help="Map every pixel by itself, whatever its neighbours are.")
 @click.option("--unknown", is_flag=True, help="Mark pixels unlike anything the model learned (value 255).")
 @click.option("--materials", is_flag=True, help="Also write the likeliest material and its probability.")
 @click.option("--fractions", is_flag=True, help="Also write the cover fraction of every class, with its std.")
@@ -55,6 +56,7 @@ def classify(
     model: Path | None,
     method: Method | None,
     probabilities: bool,
+    no_neighbours: bool,
     unknown: bool,
     materials: bool,
     fractions: bool,
@@ -74,7 +76,9 @@ def classify(
     from p3vae.cli.workflows.landcover import ClassifyOptions
     from p3vae.cli.workflows.mapping import map_scenes
 
-    options = ClassifyOptions(method, probabilities, unknown, irradiance, materials, fractions)
+    options = ClassifyOptions(
+        method, probabilities, unknown, irradiance, materials, fractions, neighbours=not no_neighbours
+    )
     map_scenes(
         scenes, scene_options, outputs, ClassifyJob(model, device, options, LandCoverExtras(smooth, polygons))
     )

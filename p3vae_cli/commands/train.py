@@ -78,7 +78,10 @@ if TYPE_CHECKING:
     help="Prior of the classes: all the same, as in the labels, or estimated from unlabelled pixels.",
 )
 @click.option(
-    "--with-classifier", is_flag=True, help="Also train the network q(y|x), for classify --method classifier."
+    "--doubtful",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the polygons that the other labels contradict most, as a GeoPackage to review.",
 )
 @click.option(
     "--from",
@@ -123,7 +126,6 @@ def train(
     no_physics: bool,
     no_stop_gradient: bool,
     class_prior: Any,
-    with_classifier: bool,
     progress: bool | None,
     quiet: bool,
     as_json: bool,
@@ -150,7 +152,6 @@ def train(
         physics=not no_physics,
         stop_gradient=not no_stop_gradient,
         class_prior=class_prior,
-        with_classifier=with_classifier,
         sky_offset=sky_offset,
     )
     names = tuple(name.strip() for name in class_names.split(",") if name.strip())

@@ -20,6 +20,7 @@ _ADDITIONS = {
     "relight",
     "smooth",
     "polygons",
+    "neighbours",
 }
 """Options that add products, or classes to a map, but change no map that two commands make."""
 _SHOWN = 40

@@ -13,6 +13,7 @@ from p3vae.cli.base.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.samples.pixels import LabelledPixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.models.landcover.patches import PatchSet
+from p3vae.models.landcover.types import Surroundings
 
 Index = npt.NDArray[np.int64]
 
@@ -32,6 +33,8 @@ class Samples:
     """(pixels, bands)."""
     patches: PatchSet | None = None
     """The images that the labelled pixels lie in, and others, if asked for."""
+    around: Surroundings | None = None
+    """The neighbours of the labelled pixels, if asked for."""
 
 
 def draw_samples(

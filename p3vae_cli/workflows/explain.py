@@ -71,6 +71,10 @@ class Explanation:
     irradiance_std: float | None
     misfit: float | None
     """Unknown above 1."""
+    known_light: float | None
+    """Probability that the pixel is lit as the labels of the model are."""
+    averaged: bool
+    """Whether the probabilities are means over the neighbours."""
 
     @property
     def against(self) -> tuple[float, float] | None:
@@ -123,13 +127,19 @@ def find_place(
 
 def explain(scene: Scene, brought: SceneModel, place: Place) -> Explanation:
     """The class of a pixel, its light, and what the two likeliest classes make of its spectrum."""
-    tile = scene.read(Window(place.row, place.col, 1, 1))
-    if not tile.valid.all():
+    pixel = Window(place.row, place.col, 1, 1)
+    tile = scene.read(pixel.grown(brought.model.halo, scene.grid.height, scene.grid.width))
+    inside = pixel.seen_from(tile.window).slices
+    if not tile.valid[inside].all():
         raise SceneError(f"pixel {place.col},{place.row} is nodata", path=scene.path, remedy="choose another")
-    found = brought.predict(tile.values.reshape(1, -1))
-    if found.class_id[0] == 0:
+    here = np.zeros_like(tile.valid)
+    here[inside] = True
+    number = int(np.flatnonzero(here[tile.valid])[0])
+    found = brought.predict_tile(tile)
+    if found.class_id[number] == 0:
         raise SceneError(f"pixel {place.col},{place.row} is black", path=scene.path, remedy="choose another")
-    observed = np.asarray(brought.adapter(tile.values.reshape(1, -1).astype(np.float32))[0], np.float64)
+    spectrum = tile.values[inside].reshape(1, -1).astype(np.float32)
+    observed = np.asarray(brought.adapter(spectrum)[0], np.float64)
     assert found.probabilities is not None
     georeferenced = scene.grid.transform is not None or scene.grid.gcps
     centre = np.array([[place.col + 0.5, place.row + 0.5]])
@@ -141,10 +151,12 @@ def explain(scene: Scene, brought: SceneModel, place: Place) -> Explanation:
         y=y,
         wavelength_nm=brought.model.bands.wavelength_nm,
         observed=observed,
-        fits=_fits(brought, observed, found.probabilities[0]),
-        irradiance=_only(found.irradiance),
-        irradiance_std=_only(found.irradiance_std),
-        misfit=_only(found.misfit),
+        fits=_fits(brought, observed, found.probabilities[number]),
+        irradiance=_only(found.irradiance, number),
+        irradiance_std=_only(found.irradiance_std, number),
+        misfit=_only(found.misfit, number),
+        known_light=_only(found.known_light, number),
+        averaged=brought.model.averages_neighbours,
     )
 
 
@@ -194,5 +206,5 @@ def _fit(
     return best, found.x, float(found.cost)
 
 
-def _only(values: npt.NDArray[Any] | None) -> float | None:
-    return None if values is None else float(values[0])
+def _only(values: npt.NDArray[Any] | None, number: int) -> float | None:
+    return None if values is None else float(values[number])

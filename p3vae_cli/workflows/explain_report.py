@@ -20,6 +20,8 @@ from p3vae.cli.workflows.report.spectra import WIDEST_GAP_NM
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 60
+_KNOWN = 0.75
+"""Probability from which on one hypothesis about light decides."""
 _HEADINGS = ("Class", "Prob.", "Residual", "Direct", "Sky", "Variability [std]")
 
 
@@ -33,6 +35,8 @@ def record(found: Explanation) -> dict[str, Any]:
         "irradiance": found.irradiance,
         "irradiance_std": found.irradiance_std,
         "misfit": found.misfit,
+        "lit_like_labels": found.known_light,
+        "averages_neighbours": found.averaged,
         "unknown": None if found.misfit is None else found.misfit > 1,
         "classes": [_fit_record(fit, found) for fit in found.fits],
         "second_class_fits_worst_nm": found.against,
@@ -108,7 +112,22 @@ def _headlines(found: Explanation) -> list[str]:
     if found.misfit is not None:
         kind = "unlike anything the model learned" if found.misfit > 1 else "like what the model learned"
         lines.append(f"Misfit {found.misfit:.2f}: {kind} (unknown above 1)")
+    if found.known_light is not None:
+        lines.append(_hypothesis(found.known_light))
+    if found.averaged:
+        lines.append("Probabilities are averaged over the pixel and its neighbours")
     return lines
+
+
+def _hypothesis(known_light: float) -> str:
+    """Which of the two hypotheses about light decides."""
+    if known_light >= _KNOWN:
+        return f"Lit as the labels are, with probability {known_light:.2f}: the classifier decides"
+    if known_light <= 1 - _KNOWN:
+        return (
+            f"Light that no label shows (lit as they are with probability {known_light:.2f}): physics decides"
+        )
+    return f"Lit as the labels are, with probability {known_light:.2f}: classifier and physics both count"
 
 
 def _headings(found: Explanation) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ Array = npt.NDArray[Any]
 
 _USUAL_SHARE = 0.25
 """Of out-of-distribution pixels on ground like that of training, where polygons are pure and edges mixed."""
+_HARDLY_ANY = 0.05
+"""Of pixels lit like the labels [1]."""
 UNKNOWN = 255
 """Value of pixels that no class explains."""
 UNKNOWN_COLOURS = ("#3c3c3c", "#ffffff", "#ff00ff", "#00ffff", "#000000", "#ffff00", "#a0a0a0", "#0000ff")
@@ -59,6 +61,8 @@ class ClassifyOptions:
     """Also the likeliest material inside the class."""
     fractions: bool = False
     """Also the cover fraction of each class."""
+    neighbours: bool = True
+    """Average over neighbours, where the model says that it helps."""
 
 
 def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str) -> Plan:
@@ -72,14 +76,16 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
             remedy="train with another id for that class",
         )
     model = model_for_scene(scene, model, model_name)
+    if not options.neighbours:
+        model = model.without_neighbours()
     cover = _cover_specs(model, options, model_name)
     predict = _Predictor(scene, model, options, model_name)
-    share = _OutOfDistributionShare()
+    seen = _Seen()
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         prediction = predict(tile)
         classes = prediction.class_id
-        share.add(prediction)
+        seen.add(prediction, tile)
         if options.unknown:
             assert prediction.misfit is not None
             classes = np.where(prediction.misfit > 1, np.uint8(UNKNOWN), classes)
@@ -97,46 +103,61 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
     if options.probabilities:
         specs["probabilities"] = _probabilities_spec(model.legend)
     specs |= cover
-    settings = predict.settings | {"unknown": options.unknown}
+    settings = predict.settings | {"unknown": options.unknown, "neighbours": model.averages_neighbours}
     return Plan(
         maps,
         specs,
         model.digest,
         settings,
         model.halo,
-        share.record,
-        lambda _summary, _staging: share.findings(model_name),
+        seen.record,
+        lambda _summary, _staging: seen.findings(model_name),
     )
 
 
 @dataclass
-class _OutOfDistributionShare:
-    """Counts the pixels that are unlike anything a model learned."""
+class _Seen:
+    """Of the mapped pixels: how many are unlike anything a model learned, how many are lit as its labels."""
 
-    pixels: int = 0
+    judged: int = 0
     outside: int = 0
+    lit: int = 0
+    like_labels: float = 0.0
+    """Sum of r."""
 
-    def add(self, prediction: Prediction) -> None:
-        """Count pixels that have a class."""
+    def add(self, prediction: Prediction, tile: SpectraTile) -> None:
+        """Count the pixels of a tile that have a class; those around it belong to others."""
+        here = np.zeros_like(tile.valid)
+        here[tile.inside] = True
+        counted = here[tile.valid] & (prediction.class_id > 0)
         if prediction.misfit is not None:
-            self.pixels += int((prediction.class_id > 0).sum())
-            self.outside += int((prediction.misfit > 1).sum())
+            self.judged += int(counted.sum())
+            self.outside += int((prediction.misfit[counted] > 1).sum())
+        if prediction.known_light is not None:
+            self.lit += int(counted.sum())
+            self.like_labels += float(prediction.known_light[counted].sum(dtype=np.float64))
 
     def record(self) -> dict[str, Any]:
-        """The share of mapped pixels out of distribution; None where the model cannot say."""
-        return {"out_of_distribution": round(self.outside / self.pixels, 4) if self.pixels else None}
+        """Shares of mapped pixels; None where the model cannot say."""
+        return {
+            "out_of_distribution": round(self.outside / self.judged, 4) if self.judged else None,
+            "lit_like_labels": round(self.like_labels / self.lit, 4) if self.lit else None,
+        }
 
     def findings(self, model_name: str) -> Findings:
-        """One line where the share is more than chance explains."""
-        share = self.record()["out_of_distribution"]
-        if share is None or share <= _USUAL_SHARE:
-            return Findings()
-        return Findings(
-            [
-                f"{share:.0%} of the pixels are unlike anything the model {model_name} learned; "
+        """One line where a share is more than chance explains."""
+        shares, lines = self.record(), []
+        outside, lit = shares["out_of_distribution"], shares["lit_like_labels"]
+        if outside is not None and outside > _USUAL_SHARE:
+            lines.append(
+                f"{outside:.0%} of the pixels are unlike anything the model {model_name} learned; "
                 "their confidence is low (--unknown marks them)"
-            ]
-        )
+            )
+        if lit is not None and lit < _HARDLY_ANY:
+            lines.append(
+                f"hardly any pixel is lit as the labels of the model {model_name} are; its physics decides"
+            )
+        return Findings(lines)
 
 
 def irradiance_plan(
@@ -149,7 +170,7 @@ def irradiance_plan(
             path=model_name,
             remedy="use a p3vae model",
         )
-    model = model_for_scene(scene, model, model_name)
+    model = model_for_scene(scene, model, model_name).without_neighbours()
     predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
     good = np.flatnonzero(scene.bands.good)
 
@@ -211,7 +232,12 @@ class _Predictor:
 
     def __call__(self, tile: SpectraTile) -> Prediction:
         """The valid pixels of a tile, in their order; NaN where one is too dark to judge."""
-        return _with_nodata(self._predict_whole(tile) if self._model.halo else self._predict(tile))
+        if self._model.needs_images:
+            return _with_nodata(self._predict_whole(tile))
+        found = self._predict(tile)
+        if self._model.averages_neighbours:
+            found = self._model.averaged(found, tile.valid)
+        return _with_nodata(found)
 
     def cover(
         self, tile: SpectraTile, prediction: Prediction, wanted: Mapping[str, MapSpec]
@@ -232,7 +258,7 @@ class _Predictor:
                 self._adapter(spectra[start : start + size]),
                 self._irradiance,
                 method=self._options.method,
-                want_probabilities=self._options.probabilities,
+                want_probabilities=self._options.probabilities or self._model.averages_neighbours,
             )
 
         return _joined(list(self._cores.map(predict, range(0, len(spectra), size))))

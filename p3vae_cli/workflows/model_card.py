@@ -128,6 +128,15 @@ def render_card(card: Mapping[str, Any]) -> RenderableType:
         names = "; ".join(f"{own} is its {name}" for own, name in prior["matches"].items())
         text = f"{card['settings']['prior']}, weight {prior['pooling']:.2f} beside the labels"
         table.add_row("Prior", f"{text}; {names}" if names else text)
+    if light := card.get("labels_light"):
+        low, _, high = light["direct"]
+        table.add_row(
+            "Labels' light", f"direct light from {low:.2f} to {high:.2f} (nine tenths of the labels)"
+        )
+        averages = (
+            "count: held-out polygons are mapped better" if card["averages_neighbours"] else "do not count"
+        )
+        table.add_row("Neighbours", averages)
     summary = card["summary"]
     scores = f"accuracy {summary['accuracy']:.3f}, calibration error {summary['calibration_error']:.3f}"
     table.add_row("Withheld data", scores)

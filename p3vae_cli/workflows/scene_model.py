@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.tiling import SpectraTile
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.workflows.cover import model_for_scene
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
@@ -35,12 +36,17 @@ class SceneModel:
     def of(cls, scene: Scene, model: LandCoverModel, options: IrradianceOptions, name: str) -> Self:
         """Refuses scenes whose bands or quantity do not fit, and models that look at neighbours."""
         require_quantity(scene, "reflectance", "a land-cover model")
-        if model.halo:
+        if model.needs_images:
             raise UsageError(f"the {model.settings.model} model {name} cannot judge single pixels")
         model = model_for_scene(scene, model, name)
         return cls(model, fit_bands(scene, model.bands, name), scene_irradiance(scene, model.bands, options))
 
     def predict(self, values: Spectra) -> Prediction:
-        """Classes with probabilities, and light, of the scene's spectra (pixels, scene bands)."""
+        """Classes with probabilities, and light, of the scene's spectra (pixels, scene bands), each by itself."""
         spectra = np.asarray(self.adapter(values.astype(np.float32)), np.float32)
         return self.model.predict(spectra, self.irradiance, want_probabilities=True)
+
+    def predict_tile(self, tile: SpectraTile) -> Prediction:
+        """The same of the valid pixels of a tile as a map shows them, with neighbours where these count."""
+        found = self.predict(tile.values[tile.valid])
+        return self.model.averaged(found, tile.valid) if self.model.averages_neighbours else found

@@ -25,9 +25,11 @@ from p3vae.cli.samples import (
 )
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
+from p3vae.cli.samples.surroundings import with_surroundings
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
 from p3vae.cli.scenes.base import reading
 from p3vae.cli.workflows.cover import require_cover
+from p3vae.cli.workflows.doubtful import GROUPS_PER_SCENE, require_place, save_doubtful
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.model_files import (
     find_model,
@@ -55,7 +57,6 @@ SAME_SUN_DEG = 3.0
 """Scenes whose sun zeniths differ by less are trained on together [degree]."""
 DARKEST_RMS = 1e-4
 """Root mean square of reflectance up to which a labelled spectrum shows nothing [1]."""
-_GROUPS_PER_SCENE = 10**9  # polygons of two scenes never share a number
 PALETTE = (
     "#2e7d32", "#8d6e63", "#c62828", "#616161", "#1565c0", "#f9a825", "#6a1b9a", "#00838f",
     "#ef6c00", "#9e9d24", "#ad1457", "#4527a0", "#558b2f", "#37474f", "#d4a373", "#00695c",
@@ -77,6 +78,8 @@ class TrainingRequest:
     """Model of materials, the prior of the classes."""
     alias: tuple[str, ...] = ()
     """`class=name in the prior model`."""
+    doubtful: Path | None = None
+    """Where to write the polygons that the other labels contradict."""
     irradiance: IrradianceOptions = field(default_factory=IrradianceOptions)
     samples_per_class: int = 2000
     unlabelled: int = 20_000
@@ -94,6 +97,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     from p3vae.models.landcover.types import TrainingError
 
     _require_free(request)
+    if request.doubtful is not None:
+        require_place(request.scenes, scene_options)
     device = resolve_device(request.device)
     source = prior_source(request)
     checkpoint = checkpoint_path(request.output)
@@ -140,6 +145,8 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     with writing(request.output):
         save_model(request.output, model)
     checkpoint.unlink(missing_ok=True)
+    if request.doubtful is not None:
+        save_doubtful(request.doubtful, request, scene_options, model.summary.doubtful)
     if prior is not None:
         _say_matches(prior, legend, str(request.prior))
     return model
@@ -205,7 +212,9 @@ def checkpoint_path(output: Path) -> Path:
 
 def _require_free(request: TrainingRequest) -> None:
     """Say at once what would only fail after minutes of training."""
-    require_free(request.output, overwrite=request.overwrite, inputs=(*request.scenes, request.labels))
+    for path in (request.output, request.doubtful):
+        if path is not None:
+            require_free(path, overwrite=request.overwrite, inputs=(*request.scenes, request.labels))
     require_folder(request.output.parent)
     if checkpoint_path(request.output).exists() and not (request.resume or request.overwrite):
         raise ProductError(
@@ -227,7 +236,7 @@ def gather(
     request: TrainingRequest, scene_options: SceneOptions
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
-    from p3vae.models.landcover.registry import looks_at_neighbours
+    from p3vae.models.landcover.registry import learns_from_images, may_average_neighbours
 
     parts: list[_Drawn] = []
     bands: Bands | None = None
@@ -241,7 +250,11 @@ def gather(
             samples = _without_dark(
                 replace(samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled))
             )
-            if looks_at_neighbours(request.settings):
+            if may_average_neighbours(request.settings):
+                samples = with_surroundings(
+                    scene, samples, adapter, scenes=len(request.scenes), seed=request.settings.seed
+                )
+            if learns_from_images(request.settings):
                 samples = with_patches(
                     scene,
                     samples,
@@ -299,10 +312,12 @@ def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrrad
 
 
 def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLegend]:
+    from p3vae.cli.samples import surroundings
     from p3vae.models.landcover.patches import joined
     from p3vae.models.landcover.types import ClassLegend, TrainingSet
 
     patches = [part.patches for part in parts if part.patches is not None]
+    around = [part.around for part in parts if part.around is not None]
     classes = sorted({entry.id: entry for part in parts for entry in part.pixels.classes}.items())
     lost = _lost_classes(parts, {id_ for id_, _ in classes})
     if len(classes) < 2:
@@ -315,13 +330,14 @@ def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLe
     for text in lost:
         note(f"{labels}: {text}; the model is trained without")
     index = {id_: position for position, (id_, _) in enumerate(classes)}
-    groups = [part.pixels.group + number * _GROUPS_PER_SCENE for number, part in enumerate(parts)]
+    groups = [part.pixels.group + number * GROUPS_PER_SCENE for number, part in enumerate(parts)]
     training_set = TrainingSet(
         spectra=np.concatenate([part.spectra for part in parts]),
         class_index=np.array([index[id_] for part in parts for id_ in part.pixels.class_id.tolist()]),
         group=np.concatenate(groups),
         unlabelled=np.concatenate([part.unlabelled for part in parts]),
         patches=joined(patches) if patches else None,
+        around=surroundings.joined(around) if around else None,
     )
     entries = [entry for _, entry in classes]
     colours = [entry.colour or PALETTE[position % len(PALETTE)] for position, entry in enumerate(entries)]

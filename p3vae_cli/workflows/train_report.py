@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -14,10 +15,13 @@ from rich.table import Table
 
 from p3vae.cli.base.console import stderr, stdout
 from p3vae.cli.products.manifest import finite
+from p3vae.cli.workflows.doubtful import polygon_number
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
-    from p3vae.models.landcover.types import EpochReport
+    from p3vae.models.landcover.types import DoubtfulPolygon, EpochReport
+
+_SHOWN_DOUBTFUL = 8
 
 
 class TrainingProgress:
@@ -80,6 +84,8 @@ def report(model: LandCoverModel, path: Path) -> None:
         )
     console.print(table)
     console.print(_confusion_table(model))
+    if summary.doubtful:
+        console.print(_doubtful_table(summary.doubtful))
     lines = [
         f"Average F1 {summary.average_f1:.3f}, accuracy {summary.accuracy:.3f}, "
         f"log loss {summary.log_loss:.3f}, calibration error {summary.calibration_error:.3f}, "
@@ -96,6 +102,21 @@ def report_json(model: LandCoverModel, path: Path) -> None:
     """The same as one line of JSON on stdout."""
     record = {"model": str(path), "estimator": model.settings.model, "bands": len(model.bands)}
     stdout().out(json.dumps(finite(record | asdict(model.summary))), highlight=False)
+
+
+def _doubtful_table(doubtful: Sequence[DoubtfulPolygon]) -> Table:
+    """The labels that the other labels contradict most."""
+    table = Table(box=None, pad_edge=False, title="Labels to look at again", title_justify="left")
+    table.add_column("Labelled")
+    table.add_column("Others say")
+    for heading in ("Probability of its label", "Pixels", "Polygon"):
+        table.add_column(heading, justify="right")
+    for one in doubtful[:_SHOWN_DOUBTFUL]:
+        number = str(polygon_number(one))
+        table.add_row(one.label, one.likelier, f"{one.probability:.2f}", str(one.pixels), number)
+    if len(doubtful) > _SHOWN_DOUBTFUL:
+        table.add_row(f"and {len(doubtful) - _SHOWN_DOUBTFUL} more (--doubtful FILE writes all)")
+    return table
 
 
 def _confusion_table(model: LandCoverModel) -> Table:

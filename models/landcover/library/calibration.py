@@ -1,213 +1,157 @@
-"""What held-out polygons choose, and what unlabelled pixels tell: the few numbers a library leaves open."""
+"""What held-out polygons tell: how far to trust each half, what is unlike labels, whether neighbours help.
+
+Every polygon is held out once, and judged by a mixture that was fitted without it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from p3vae.models.landcover.estimator import Frame
 from p3vae.models.landcover.job import polygon_folds
-from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
-from p3vae.models.landcover.library.endmembers import Variability, fit_library
-from p3vae.models.landcover.library.solver import PosteriorSolver
-from p3vae.models.landcover.types import TrainingSet
+from p3vae.models.landcover.library.mixture import Hypotheses, Mixture
+from p3vae.models.landcover.neighbours import mean_of_neighbours
+from p3vae.models.landcover.types import DoubtfulPolygon, TrainingSet
 
-CANDIDATES = (Variability(1, 0.0), Variability(4, 0.005), Variability(8, 0.005))
-"""To choose from, the simplest first."""
-_TOLERANCE = 0.5
-"""Standard errors by which the loss of a simpler choice may exceed the least."""
-_TEMPERATURES = tuple(float(t) for t in np.geomspace(1.0, 30.0, 16))
-_REPEATS = 6
-"""Random folds of held-out polygons."""
-_KNOWN_GROUND, _NEW_GROUND = 3, 2
-"""Polygons of a class from which on whole ones are held out: to choose what classes vary by, each material
-of a class must be learned from; to choose how confident to be, the held-out ground must be new."""
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+_FOLDS = 5
+_TEMPERATURES = tuple(float(t) for t in np.geomspace(0.3, 30.0, 24))
+_ON_NEW_GROUND = 0.65
+"""Power of the best temperature on held-out polygons: a map rests on more polygons than they did."""
+_POLYGON_POWER = -0.5
+"""Weight of a held-out pixel, as a power of the number of pixels of its polygon: between every pixel and
+every polygon counting the same."""
 _IN_DISTRIBUTION = 0.99
 """Share of held-out pixels that are not out-of-distribution."""
+_LEAST_GAIN = 0.005
+"""Of accuracy on held-out polygons, from which on neighbours count."""
 _LEAST_PROBABILITY = 1e-3
 """Log loss is clipped here, so no pixel decides alone."""
-_UNLABELLED = 2000
-_EM_STEPS = 30
-_LEAST_WEIGHT = 1e-3
+_MOST_DOUBTFUL = 50
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """What was chosen."""
+class Calibration(NamedTuple):
+    """What was found."""
 
-    variability: Variability
-    temperature: float
+    temperatures: tuple[float, float]
+    """Of the classifier and of the decoder."""
     ood_threshold: float
     """Squared Mahalanobis distance above which a spectrum is out-of-distribution."""
+    averages_neighbours: bool
+    doubtful: tuple[DoubtfulPolygon, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Held-out pixels under libraries that were fitted without them."""
+class _Scored:
+    """Labels of held-out samples, (samples,)."""
 
-    log_likelihood: FloatArray
-    """(pixels, components, classes)."""
-    distance: FloatArray
-    truth: npt.NDArray[np.integer[Any]]
-    polygon: npt.NDArray[np.integer[Any]]
-    """Numbered from 0."""
+    truth: IntArray
+    weight: FloatArray
 
-    def losses(self, weight: FloatArray, temperature: float, ood_threshold: float = np.inf) -> FloatArray:
-        """Log loss of each pixel [nat], given weights of the components."""
-        logits = np.logaddexp.reduce(self.log_likelihood + np.log(weight)[:, None], axis=1) / temperature
-        own = np.take_along_axis(logits, self.truth[:, None], axis=1)[:, 0]
-        known = 1 / np.maximum(self.distance / ood_threshold, 1)
-        probability = (
-            known * np.exp(own - np.logaddexp.reduce(logits, axis=1)) + (1 - known) / logits.shape[1]
-        )
-        return np.asarray(-np.log(np.maximum(probability, _LEAST_PROBABILITY)))
+    def log_loss(self, probability: FloatArray) -> float:
+        """Weighted mean of −log p of the true class [nat]."""
+        own = np.take_along_axis(probability, self.truth[:, None], axis=1)[:, 0]
+        return float(np.average(-np.log(np.maximum(own, _LEAST_PROBABILITY)), weights=self.weight))
 
-    def polygon_sums(self, loss: FloatArray) -> FloatArray:
-        """Sums of a loss (pixels,) over each polygon, (polygons,)."""
-        return np.asarray(np.bincount(self.polygon, weights=loss), dtype=np.float64)
-
-    def polygon_means(self, loss: FloatArray) -> FloatArray:
-        """Means of a loss (pixels,) over each polygon, (polygons,)."""
-        return self.polygon_sums(loss) / np.bincount(self.polygon)
+    def error(self, probability: FloatArray) -> float:
+        """Weighted share of wrong samples [1]."""
+        return float(np.average(probability.argmax(1) != self.truth, weights=self.weight))
 
 
-def _simplest(losses: Sequence[FloatArray]) -> int:
-    """The first of some losses, (polygons,) each, that is close to the least.
-
-    The standard error of a difference is over polygons: pixels of one are not independent.
-    """
-    least = min(losses, key=np.mean)
-    excesses = (loss - least for loss in losses)
-    close = (e.mean() <= _TOLERANCE * e.std() / np.sqrt(len(e)) for e in excesses)
-    return next(number for number, is_close in enumerate(close) if is_close)
-
-
-def scene_weights(
-    log_likelihood: FloatArray, *, class_prior: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Weights of light components and classes of pixels, (components,) and (classes,), by EM.
-
-    `log_likelihood` is (pixels, components, classes). Given `class_prior`, classes keep it.
-    """
-    _, components, classes = log_likelihood.shape
-    weight = np.full(components, 1 / components)
-    chance = np.full(classes, 1 / classes) if class_prior is None else class_prior
-    for _ in range(_EM_STEPS):
-        joint = log_likelihood + np.log(weight)[:, None] + np.log(chance)
-        share = np.exp(joint - joint.max((1, 2), keepdims=True))
-        share /= share.sum((1, 2), keepdims=True)
-        weight = _normalised(share.sum(2).mean(0))
-        if class_prior is None:
-            chance = _normalised(share.sum(1).mean(0))
-    return weight, chance
+def calibrate(data: TrainingSet, frame: Frame, on_step: Callable[[str], None]) -> Calibration:
+    """Judge every polygon by the others."""
+    fold = polygon_folds(data, len(frame.legend), _FOLDS, frame.settings.seed)
+    order, own, around = [], [], []
+    for number in range(_FOLDS):
+        held = fold == number
+        if not held.any():
+            continue
+        on_step(f"validating on held-out polygons, part {number + 1} of {_FOLDS}")
+        mixture = Mixture.fit(data.subset(~held), frame)
+        order.append(np.flatnonzero(held))
+        own.append(mixture.hypotheses(torch.from_numpy(data.spectra[held]), frame.irradiance))
+        if data.around is not None:
+            around.append(_neighbours(mixture, data.subset(held), frame))
+    if not order:
+        return Calibration((1.0, 1.0), float(data.spectra.shape[1]), False, ())
+    rows = np.concatenate(order)
+    found = Hypotheses(*(torch.cat(part) for part in zip(*own, strict=True)))
+    group, inverse, size = np.unique(data.group[rows], return_inverse=True, return_counts=True)
+    scored = _Scored(data.class_index[rows], size[inverse].astype(np.float64) ** _POLYGON_POWER)
+    temperatures = (_temperature(found.classifier, scored), _temperature(found.decoder, scored))
+    probability = found.pooled(temperatures).double().numpy()
+    averages = bool(around) and _neighbours_help(around, temperatures, probability, scored)
+    threshold = float(np.quantile(found.distance.double().numpy(), _IN_DISTRIBUTION))
+    doubtful = _doubtful(probability, scored.truth, group, inverse, frame.legend.names)
+    return Calibration(temperatures, threshold, averages, doubtful)
 
 
-def _normalised(weight: FloatArray) -> FloatArray:
-    weight = np.maximum(weight, _LEAST_WEIGHT)
-    return np.asarray(weight / weight.sum())
+def _temperature(logits: torch.Tensor, scored: _Scored) -> float:
+    """Of the least log loss, for a map that rests on all polygons."""
+    double = logits.double()
+    best = min(_TEMPERATURES, key=lambda t: scored.log_loss((double / t).softmax(1).numpy()))
+    return float(best**_ON_NEW_GROUND)
 
 
-def fitted_prior(
-    library: SpectralLibrary, data: TrainingSet, light: FloatArray, cos_zenith: float, seed: int
-) -> LightPrior:
-    """The light prior of a scene, from its unlabelled pixels; from labelled ones if there are no others."""
-    prior = LightPrior.broad(cos_zenith)
-    log_likelihood = scene_likelihood(library, prior, data, light, seed)
-    classes = len(library.mean)
-    return replace(prior, weight=scene_weights(log_likelihood, class_prior=np.full(classes, 1 / classes))[0])
+class _Around(NamedTuple):
+    """The neighbours of held-out samples under a mixture that did not see these samples."""
+
+    hypotheses: Hypotheses
+    """Of the distinct pixels."""
+    rows: npt.NDArray[np.int64]
+    """(samples, 9): of `hypotheses`."""
+    valid: npt.NDArray[np.bool_]
+    """(samples, 9)."""
 
 
-def scene_likelihood(
-    library: SpectralLibrary, prior: LightPrior, data: TrainingSet, light: FloatArray, seed: int
-) -> FloatArray:
-    """Log-likelihood of some of the scene's pixels, (pixels, components, classes)."""
-    pool = data.unlabelled if len(data.unlabelled) else data.spectra
-    rows = np.random.default_rng(seed).permutation(len(pool))[:_UNLABELLED]
-    found = PosteriorSolver.build(library, prior, light).log_likelihood(torch.from_numpy(pool[rows]))
-    return found.double().numpy()
+def _neighbours(mixture: Mixture, held: TrainingSet, frame: Frame) -> _Around:
+    assert held.around is not None
+    index = held.around.index
+    rows, inverse = np.unique(np.maximum(index, 0), return_inverse=True)
+    spectra = torch.from_numpy(held.around.spectra[rows])
+    return _Around(mixture.hypotheses(spectra, frame.irradiance), inverse.reshape(index.shape), index >= 0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """What to choose for."""
-
-    data: TrainingSet
-    classes: int
-    light: FloatArray
-    """a and b, (2, bands)."""
-    cos_zenith: float
-    fraction: float
-    """Share of polygons to hold out."""
-    seed: int
-
-    def prior(self, variability: Variability) -> LightPrior:
-        """The scene's light under the library of all labels."""
-        library = fit_library(self.data, self.classes, variability, self.seed)
-        return fitted_prior(library, self.data, self.light, self.cos_zenith, self.seed)
-
-    def held_out(self, variability: Variability, prior: LightPrior, fewest: int) -> _HeldOut | None:
-        """Held-out pixels as they are and relit; None if there are none."""
-        data, rng = self.data, np.random.default_rng(self.seed)
-        folds = polygon_folds(data, self.classes, self.fraction, _REPEATS, self.seed, fewest=fewest)
-        likelihoods, distances = [], []
-        for fold in folds:
-            rest = replace(data, spectra=data.spectra[~fold], class_index=data.class_index[~fold])
-            library = fit_library(rest, self.classes, variability, self.seed)
-            solver = PosteriorSolver.build(library, prior, self.light)
-            spectra = torch.from_numpy(data.spectra[fold])
-            relit = spectra * torch.from_numpy(
-                (prior.sample(len(spectra), rng) @ self.light).astype(np.float32)
-            )
-            for seen in (spectra, relit):
-                likelihoods.append(solver.log_likelihood(seen).double().numpy())
-                distances.append(solver.solve(seen).distance.double().numpy())
-        if not folds:
-            return None
-        rows = np.concatenate([np.tile(np.flatnonzero(fold), 2) for fold in folds])
-        return _HeldOut(
-            np.concatenate(likelihoods),
-            np.concatenate(distances),
-            data.class_index[rows],
-            np.unique(data.group[rows], return_inverse=True)[1],
-        )
+def _neighbours_help(
+    around: list[_Around], temperatures: tuple[float, float], alone: FloatArray, scored: _Scored
+) -> bool:
+    """Whether the mean over neighbours lowers both the log loss and, by `_LEAST_GAIN`, the error."""
+    means, known = [], []
+    for part in around:
+        log = part.hypotheses.pooled(temperatures).log().numpy()
+        mean, any_valid = mean_of_neighbours(log[part.rows], part.valid)
+        means.append(mean)
+        known.append(any_valid)
+    shown = np.concatenate(known)
+    if not shown.any():
+        return False
+    mean = np.exp(np.concatenate(means)[shown].astype(np.float64))
+    mean /= mean.sum(1, keepdims=True)
+    subset = _Scored(scored.truth[shown], scored.weight[shown])
+    pixels = alone[shown]
+    gain = subset.error(pixels) - subset.error(mean)
+    return subset.log_loss(mean) < subset.log_loss(pixels) and gain > _LEAST_GAIN
 
 
-def calibrate(
-    data: TrainingSet,
-    classes: int,
-    light: FloatArray,
-    cos_zenith: float,
-    fraction: float,
-    seed: int,
-    on_step: Callable[[str], None],
-) -> Calibration:
-    """Choose by the log loss of held-out polygons, as they are and relit.
-
-    First what classes vary by: every polygon counts the same, and each candidate has its best temperature.
-    Then the temperature: every pixel counts the same, as in a map. Of choices that are about as good, the
-    simplest is taken, as in the one-standard-error rule of Breiman et al. (1984).
-    """
-    problem = _Problem(data, classes, light, cos_zenith, fraction, seed)
-    priors, tried, losses = [], [], []
-    for candidate in CANDIDATES:
-        on_step(f"validating {candidate}")
-        prior = problem.prior(candidate)
-        known = problem.held_out(candidate, prior, _KNOWN_GROUND)
-        if known is None:
-            return Calibration(CANDIDATES[0], 1.0, float(data.spectra.shape[1]))
-        of_polygons = (known.polygon_means(known.losses(prior.weight, t)) for t in _TEMPERATURES)
-        priors.append(prior)
-        tried.append(known)
-        losses.append(min(of_polygons, key=np.mean))
-    chosen = _simplest(losses)
-    prior, variability = priors[chosen], CANDIDATES[chosen]
-    threshold = float(np.quantile(tried[chosen].distance, _IN_DISTRIBUTION))
-    on_step("validating confidence on new ground")
-    new = problem.held_out(variability, prior, _NEW_GROUND)
-    assert new is not None
-    sums = [new.polygon_sums(new.losses(prior.weight, t, threshold)) for t in _TEMPERATURES]
-    return Calibration(variability, _TEMPERATURES[_simplest(sums)], threshold)
+def _doubtful(
+    probability: FloatArray, truth: IntArray, group: IntArray, inverse: IntArray, names: tuple[str, ...]
+) -> tuple[DoubtfulPolygon, ...]:
+    """Polygons that are likelier of another class than of their own, by the mean over their pixels."""
+    size = np.bincount(inverse)
+    mean = np.stack([np.bincount(inverse, weights=p) for p in probability.T], 1) / size[:, None]
+    label = np.empty(len(group), np.int64)
+    label[inverse] = truth
+    own, best = mean[np.arange(len(group)), label], mean.argmax(1)
+    ranked = [k for k in np.argsort(own, kind="stable") if best[k] != label[k]][:_MOST_DOUBTFUL]
+    return tuple(
+        DoubtfulPolygon(int(group[k]), names[label[k]], names[best[k]], float(own[k]), int(size[k]))
+        for k in ranked
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.covariance import ledoit_wolf
@@ -11,33 +9,23 @@ from sklearn.covariance import ledoit_wolf
 from p3vae.models.landcover.library.decoder import FloatArray, SpectralLibrary
 from p3vae.models.landcover.types import TrainingSet
 
+_ENDMEMBERS = 4
+"""Of a class, at most."""
 _LEAST_PIXELS = 15
 """Labelled pixels that an endmember stands for, at least."""
 _MOST_FACTORS = 64
-_LEAST_FACTOR = 1.1
+_LEAST_FACTOR = 2.0
 """Variance along a factor over that of the noise, below which the noise stands for it."""
+_SMOOTH_STD = 0.005
+"""Of a smooth deviation along the spectrum, relative to the class mean [1]: what labelled pixels do not show
+of a class, and errors of the atmospheric correction."""
 _SMOOTH_ORDERS = 4
 """Cosines along the spectrum, of which smooth deviations are made."""
 _LEAST_NOISE = 1e-4
 """Standard deviation [reflectance]: half a step of reflectance stored in 16 bits as parts of 5000."""
 
 
-@dataclass(frozen=True)
-class Variability:
-    """What a class may vary by, beside the covariance that all classes share."""
-
-    endmembers: int
-    """Per class, at most."""
-    smooth_std: float
-    """Of a smooth deviation along the spectrum, relative to the class mean [1]: what labelled pixels do not
-    show of a class, and errors of the atmospheric correction."""
-
-    def __str__(self) -> str:
-        endmembers = f"{self.endmembers} endmember{'s' if self.endmembers > 1 else ''} per class"
-        return f"{endmembers}{', smooth deviations' if self.smooth_std else ''}"
-
-
-def fit_library(data: TrainingSet, classes: int, variability: Variability, seed: int) -> SpectralLibrary:
+def fit_library(data: TrainingSet, classes: int, seed: int) -> SpectralLibrary:
     """Class means, their variability, and the covariance of the rest.
 
     Endmembers are the cluster means of k-means on spectra of unit norm, so that a cluster has a shape rather
@@ -47,7 +35,7 @@ def fit_library(data: TrainingSet, classes: int, variability: Variability, seed:
     means, spreads, residuals = [], [], []
     for k in range(classes):
         pixels = data.spectra[data.class_index == k].astype(np.float64)
-        found = _endmembers(pixels, variability.endmembers, seed)
+        found = _endmembers(pixels, seed)
         nearest = np.square(pixels[:, None] - found).sum(2).argmin(1)
         residuals.append(pixels - found[nearest])
         means.append(found.mean(0))
@@ -55,10 +43,9 @@ def fit_library(data: TrainingSet, classes: int, variability: Variability, seed:
     directions = np.zeros((classes, max(len(spread) for spread in spreads), data.spectra.shape[1]))
     for rows, spread in zip(directions, spreads, strict=True):
         rows[: len(spread)] = spread
-    if variability.smooth_std:
-        smooth = variability.smooth_std * np.stack(means)[:, None] * _cosines(data.spectra.shape[1])
-        directions = np.concatenate([directions, smooth], axis=1)
-    shared, noise = factor_covariance(_shrunken_covariance(np.concatenate(residuals)))
+    smooth = _SMOOTH_STD * np.stack(means)[:, None] * _cosines(data.spectra.shape[1])
+    directions = np.concatenate([directions, smooth], axis=1)
+    shared, noise = factor_covariance(shrunken_covariance(np.concatenate(residuals)))
     return SpectralLibrary(np.stack(means), directions, shared, noise)
 
 
@@ -68,9 +55,9 @@ def _cosines(bands: int) -> FloatArray:
     return np.cos(np.arange(1, _SMOOTH_ORDERS + 1)[:, None] * position)
 
 
-def _endmembers(pixels: FloatArray, most: int, seed: int) -> FloatArray:
+def _endmembers(pixels: FloatArray, seed: int) -> FloatArray:
     """Cluster means, (endmembers, bands)."""
-    count = min(most, max(1, len(pixels) // _LEAST_PIXELS))
+    count = min(_ENDMEMBERS, max(1, len(pixels) // _LEAST_PIXELS))
     if count == 1:
         return np.asarray(pixels.mean(0, keepdims=True))
     shapes = pixels / np.maximum(np.linalg.norm(pixels, axis=1, keepdims=True), _LEAST_NOISE)
@@ -84,14 +71,14 @@ def _principal(deviations: FloatArray) -> FloatArray:
     return np.asarray((scale[:, None] * rows)[: len(deviations) - 1])
 
 
-def _shrunken_covariance(residuals: FloatArray) -> FloatArray:
+def shrunken_covariance(residuals: FloatArray) -> FloatArray:
     """Ledoit and Wolf's covariance of residuals (pixels, bands), (bands, bands)."""
     std = np.maximum(residuals.std(0), _LEAST_NOISE)
     covariance: FloatArray = ledoit_wolf(residuals / std, assume_centered=True)[0]
     return covariance * np.outer(std, std)
 
 
-def factor_covariance(covariance: FloatArray, most: int | None = None) -> tuple[FloatArray, FloatArray]:
+def factor_covariance(covariance: FloatArray, most: int = _MOST_FACTORS) -> tuple[FloatArray, FloatArray]:
     """A covariance as FᵀF + diag(noise): factors (at most `most`, bands) and noise (bands,).
 
     Noise is the variance of a band that no other band explains, 1 / (C⁻¹)_bb. Factors are the principal
@@ -100,7 +87,7 @@ def factor_covariance(covariance: FloatArray, most: int | None = None) -> tuple[
     unexplained = 1 / np.diag(np.linalg.inv(covariance))
     scale = np.sqrt(unexplained)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
-    chosen = np.flatnonzero(values > _LEAST_FACTOR)[-(most or _MOST_FACTORS) :]
+    chosen = np.flatnonzero(values > _LEAST_FACTOR)[-most:]
     factors = np.sqrt(values[chosen] - 1)[:, None] * vectors[:, chosen].T * scale
     noise = np.maximum(np.diag(covariance) - np.square(factors).sum(0), _LEAST_NOISE**2)
     return factors, noise

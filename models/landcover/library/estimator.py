@@ -1,172 +1,151 @@
-"""The default land-cover estimator: exact posterior of class, intrinsic variability and light."""
+"""The default land-cover estimator: classifier and decoder, and what held-out polygons say of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, part
+from p3vae.models.landcover.estimator import Frame, OutdatedModelError, PixelPrediction, SpectraArray, part
 from p3vae.models.landcover.job import Job, refitted
-from p3vae.models.landcover.library.calibration import (
-    calibrate,
-    fitted_prior,
-    scene_likelihood,
-    scene_weights,
-)
-from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
-from p3vae.models.landcover.library.endmembers import fit_library
-from p3vae.models.landcover.library.solver import PosteriorSolver
+from p3vae.models.landcover.library.calibration import Calibration, calibrate
+from p3vae.models.landcover.library.decoder import FloatArray
+from p3vae.models.landcover.library.mixture import Mixture, light_of
 from p3vae.models.landcover.library.transfer import LibraryPosterior
 from p3vae.models.landcover.types import Method, TrainingSet, TrainingSummary
-from p3vae.models.nn.classifiers import SpectralClassifier
 from p3vae.physics.illumination import SpectralIrradiance
 
-_LEVEL = 0.1
-"""Relative standard deviation of z [1]: a class mean is of labelled pixels whose own light is not known."""
+_UNLABELLED = 2000
+"""Pixels of the scene from which the frequencies of classes are estimated."""
+_EM_STEPS = 30
+_LEAST_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class LibraryEstimator:
-    """A spectral library, a prior of light and of classes, and what held-out polygons chose."""
+    """A mixture, its calibration, and a prior of the classes."""
 
-    supported_options: ClassVar[frozenset[str]] = frozenset(
-        {"physics", "class_prior", "with_classifier", "prior"}
-    )
+    supported_options: ClassVar[frozenset[str]] = frozenset({"physics", "class_prior", "prior"})
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
+    methods: ClassVar[tuple[Method, ...]] = ("posterior", "classifier")
 
-    library: SpectralLibrary
-    prior: LightPrior
+    mixture: Mixture
     class_prior: FloatArray
     """(classes,), sums to one."""
-    temperature: float
-    """Log-odds of classes are divided by it."""
+    temperatures: tuple[float, float]
+    """Log-odds of classifier and decoder are divided by them."""
     ood_threshold: float
     """Squared Mahalanobis distance above which a spectrum is out-of-distribution."""
-    physics: bool = True
-    """False: light is a brightness alone, the same in all bands."""
-    classifier: SpectralClassifier | None = None
-    """q(y|x), where it was trained."""
+    averages_neighbours: bool = False
+    """Whether maps show the mean over neighbours."""
     transfer: LibraryPosterior | None = None
     """What a model of materials says of the classes, where one is their prior."""
-    device: str = "cpu"
-    _solvers: dict[bytes, PosteriorSolver] = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def methods(self) -> tuple[Method, ...]:
-        """The posterior, and the classifier where there is one."""
-        return ("posterior",) if self.classifier is None else ("posterior", "classifier")
 
     @classmethod
     def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
         """Fitted to all labels; the scores are those of one that never saw the held-out polygons."""
-        estimator, summary = refitted(job, partial(cls._fitted, job))
-        if not job.settings.with_classifier:
-            return estimator, summary
-        from p3vae.models.landcover.library.student import train_classifier
+        calibrations: list[Calibration] = []
 
-        return replace(estimator, classifier=train_classifier(estimator, job)), summary
+        def fitted(data: TrainingSet) -> LibraryEstimator:
+            calibrations.append(calibrate(data, job.frame, job.on_step))
+            return cls._fitted(job, data, calibrations[-1])
+
+        estimator, summary = refitted(job, fitted)
+        assert isinstance(estimator, cls)
+        return estimator, replace(summary, doubtful=calibrations[-1].doubtful)
 
     @classmethod
-    def _fitted(cls, job: Job, data: TrainingSet) -> Self:
-        classes, seed, physics = len(job.legend), job.settings.seed, job.settings.physics
-        light = _light(job.irradiance, physics)
-        cos_zenith = job.frame.cos_zenith
-        fraction = job.settings.validation_fraction
-        chosen = calibrate(data, classes, light, cos_zenith, fraction, seed, job.on_step)
-        job.on_step(f"fitting {chosen.variability}")
-        library = fit_library(data, classes, chosen.variability, seed)
-        prior = fitted_prior(library, data, light, cos_zenith, seed)
-        class_prior = np.full(classes, 1 / classes)
+    def _fitted(cls, job: Job, data: TrainingSet, calibration: Calibration) -> Self:
+        job.on_step("fitting classifier and decoder")
+        classes = len(job.legend)
+        uniform = np.full(classes, 1 / classes)
+        mixture = Mixture.fit(data, job.frame)
+        found = cls(mixture, uniform, *calibration[:3])
         if job.settings.class_prior == "labels":
-            class_prior = np.bincount(data.class_index, minlength=classes) / len(data.class_index)
+            counts = np.bincount(data.class_index, minlength=classes)
+            found = replace(found, class_prior=counts / counts.sum())
         elif job.settings.class_prior == "scene":
-            log_likelihood = scene_likelihood(library, prior, data, light, seed)
-            class_prior = scene_weights(log_likelihood)[1]
-        found = cls(library, prior, class_prior, chosen.temperature, chosen.ood_threshold, physics)
+            found = replace(found, class_prior=found._frequencies(job, data))
         if job.prior is None:
             return found
         transfer = LibraryPosterior.fit(job.prior, job.bands, job.irradiance, job.legend.names, data)
         return replace(found, transfer=transfer)
 
+    def _frequencies(self, job: Job, data: TrainingSet) -> FloatArray:
+        """Frequencies of classes in the scene, (classes,), by EM from posteriors (Saerens et al. 2002)."""
+        pool = data.unlabelled if len(data.unlabelled) else data.spectra
+        rows = np.random.default_rng(job.settings.seed).permutation(len(pool))[:_UNLABELLED]
+        found = self.mixture.hypotheses(torch.from_numpy(pool[rows]), job.irradiance)
+        posterior = found.pooled(self.temperatures).double().numpy()
+        weight = np.full(posterior.shape[1], 1 / posterior.shape[1])
+        for _ in range(_EM_STEPS):
+            joint = posterior * weight
+            weight = np.maximum((joint / joint.sum(1, keepdims=True)).mean(0), _LEAST_WEIGHT)
+            weight /= weight.sum()
+        return weight
+
     def predict_logits(
         self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
     ) -> PixelPrediction:
-        """Classes by the posterior or by q(y|x), light by the posterior.
+        """Classes by both hypotheses about light, or by q(y|x) alone; light by the decoder.
 
         An out-of-distribution spectrum is of a known class with a probability that falls with its distance;
         the rest is shared evenly among the classes, or left to a library that is their prior.
         """
-        found = self.solver(irradiance).solve(spectra)
+        found = self.mixture.hypotheses(spectra, irradiance)
         misfit = found.distance / self.ood_threshold
-        logits = found.logits
         if method == "classifier":
-            if self.classifier is None:
-                raise ValueError("the model was trained without a classifier")
-            logits = self.classifier(spectra)
+            probability = (found.classifier / self.temperatures[0]).softmax(1)
+        else:
+            probability = found.pooled(self.temperatures)
+        probability = probability * probability.new_tensor(self.class_prior)
+        probability = probability / probability.sum(1, keepdim=True)
         known = 1 / misfit.clamp(min=1)[:, None]
         if self.transfer is not None:
-            logits = self.transfer.pooled(known * logits, spectra, irradiance)
+            logits = self.transfer.pooled(known * _log(probability), spectra, irradiance)
         else:
-            logits = (known * logits.softmax(1) + (1 - known) / logits.shape[1]).log()
-        return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit)
+            logits = _log(known * probability + (1 - known) / probability.shape[1])
+        return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit, found.known_light)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the posterior mean of c under the likeliest class, (pixels, 2 + directions)."""
-        return self.solver(irradiance).codes(spectra)
+        return self.mixture.solver(irradiance).codes(spectra)
 
     def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """(z·a + w·b) ⊙ (ρ_y + V_y c); codes as `codes` gives them."""
-        light = codes[:, :2] @ codes.new_tensor(_light(irradiance, self.physics))
-        mean, directions = self.library.mean[index], self.library.directions[index]
-        return light * (codes.new_tensor(mean) + codes[:, 2:] @ codes.new_tensor(directions))
+        light = codes[:, :2] @ codes.new_tensor(light_of(irradiance, self.mixture.physics))
+        library = self.mixture.library
+        reflectance = codes.new_tensor(library.mean[index])
+        return light * (reflectance + codes[:, 2:] @ codes.new_tensor(library.directions[index]))
 
     def latent_spectra(self) -> list[SpectraArray]:
         """The mean of each class, and one standard deviation along each direction."""
-        means = self.library.mean[:, None]
-        return list(np.concatenate([means, means + self.library.directions], 1))
-
-    def solver(self, irradiance: SpectralIrradiance) -> PosteriorSolver:
-        """The posterior under one illumination."""
-        light = _light(irradiance, self.physics)
-        if light.shape[1] != self.library.mean.shape[1]:
-            raise ValueError(f"irradiance has {light.shape[1]} bands, the model {self.library.mean.shape[1]}")
-        cos_zenith = float(np.cos(np.radians(irradiance.sun_zenith_deg)))
-        key = light.tobytes() + np.float64(cos_zenith).tobytes()
-        if key not in self._solvers:
-            self._solvers[key] = PosteriorSolver.build(
-                self.library,
-                self.prior.under(cos_zenith),
-                light,
-                class_prior=self.class_prior,
-                temperature=self.temperature,
-                level=_LEVEL,
-            ).to(self.device)
-        return self._solvers[key]
+        library = self.mixture.library
+        means = library.mean[:, None]
+        return list(np.concatenate([means, means + library.directions], 1))
 
     def metadata(self) -> dict[str, Any]:
-        """What held-out polygons chose."""
-        found = {
-            "temperature": self.temperature,
+        """What held-out polygons chose, and the light that labels show."""
+        known = self.mixture.known_light
+        found: dict[str, Any] = {
+            "temperatures": list(self.temperatures),
             "ood_threshold": self.ood_threshold,
-            "directions": self.library.directions.shape[1],
+            "averages_neighbours": self.averages_neighbours,
+            "labels_light": {
+                "direct": np.quantile(known.light[:, 0], (0.05, 0.5, 0.95)).round(3).tolist(),
+                "sky": np.quantile(known.light[:, 1], (0.05, 0.5, 0.95)).round(3).tolist(),
+            },
         }
         return found if self.transfer is None else found | {"prior": self.transfer.metadata()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Library, priors and classifier."""
-        found = {f"library.{name}": values for name, values in self.library.tensors().items()}
-        found |= {f"light.{name}": values for name, values in self.prior.tensors().items()}
-        found["class_prior"] = torch.as_tensor(self.class_prior)
-        if self.classifier is not None:
-            found |= {f"classifier.{name}": value for name, value in self.classifier.state_dict().items()}
+        """Mixture and priors."""
+        found = {"class_prior": torch.as_tensor(self.class_prior), **self.mixture.tensors()}
         if self.transfer is not None:
             found |= {f"prior.{name}": values for name, values in self.transfer.tensors().items()}
         return found
@@ -174,41 +153,30 @@ class LibraryEstimator:
     def to(self, device: str) -> Self:
         """The same estimator on another device."""
         return replace(
-            self,
-            classifier=self.classifier and self.classifier.to(device),
-            transfer=self.transfer and self.transfer.to(device),
-            device=device,
+            self, mixture=self.mixture.to(device), transfer=self.transfer and self.transfer.to(device)
         )
 
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """The estimator that gave this metadata and these tensors."""
-        classifier = None
-        if weights := part(tensors, "classifier."):
-            classifier = SpectralClassifier(len(frame.bands), len(frame.legend))
-            classifier.load_state_dict(weights)
-            classifier.eval()
+        if "known_light.light" not in tensors:
+            raise OutdatedModelError("it has no classifier for known light")
         transfer = None
         if known := part(tensors, "prior."):
             transfer = LibraryPosterior.restore(frame, card["prior"], known)
+        classifier, decoder = card["temperatures"]
         return cls(
-            SpectralLibrary.restore(part(tensors, "library.")),
-            LightPrior.restore(part(tensors, "light.")),
+            Mixture.restore(frame, tensors),
             tensors["class_prior"].numpy(),
-            float(card["temperature"]),
+            (float(classifier), float(decoder)),
             float(card["ood_threshold"]),
-            frame.settings.physics,
-            classifier,
+            bool(card["averages_neighbours"]),
             transfer,
         )
 
 
-def _light(irradiance: SpectralIrradiance, physics: bool) -> npt.NDArray[np.float64]:
-    """a and b, (2, bands); without physics, the same constant: z·a + w·b is 1 on flat sunlit ground."""
-    if physics:
-        return np.stack([irradiance.direct_ratio, irradiance.diffuse_ratio]).astype(np.float64)
-    flat = 1 / (1 + np.cos(np.radians(irradiance.sun_zenith_deg)))
-    return np.full((2, len(irradiance.direct_ratio)), flat)
+def _log(probability: Tensor) -> Tensor:
+    return probability.clamp(min=1e-30).log()
 
 
 ESTIMATOR = LibraryEstimator

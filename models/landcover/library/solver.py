@@ -27,10 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from p3vae.models.landcover.library.chunks import fixed_chunks
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 
-_CHUNK_VALUES = 2**20
-"""Values of one matrix product, which fit the cache of a core."""
 _LEAST_STD = 1e-6
 """Of light [1], instead of zero."""
 
@@ -39,7 +38,7 @@ class PixelPosterior(NamedTuple):
     """Posterior of spectra, (pixels,) unless said."""
 
     logits: Tensor
-    """log p(x, y) up to a constant, over the temperature, (pixels, classes)."""
+    """log p(x, y) up to a constant, (pixels, classes)."""
     sun: Tensor
     """Mean of z."""
     sun_std: Tensor
@@ -51,12 +50,12 @@ class PixelPosterior(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """Of spectra under every component and class, (pixels, components, classes) unless said."""
+    """Of spectra under every component and class, (pixels, components · classes) unless said."""
 
     quadratic: Tensor
     """−½ Mahalanobis distance, without its part that is common to all, `common`."""
     rows: Tensor
-    """u, (pixels, components, classes, rows)."""
+    """u, (pixels, rows, components · classes)."""
     common: Tensor
     """(pixels,)."""
 
@@ -70,20 +69,19 @@ class PosteriorSolver:
     precision: Tensor
     """Inverse variance of the noise, (bands,)."""
     weights: Tensor
-    """Matrix to multiply spectra with, (bands, columns): factors, then linear terms, then u."""
+    """Matrix to multiply spectra with, (bands, columns): factors, then linear terms, then u row by row."""
     bias: Tensor
-    """Of the last columns, u, (components · classes · rows,)."""
+    """Of the last columns, u, (rows, components · classes)."""
     constant: Tensor
-    """−½ μᵀC⁻¹μ, (components, classes)."""
+    """−½ μᵀC⁻¹μ, (components · classes,)."""
     log_norm: Tensor
-    """−½ log|C_j| − ½ log|P Λ⁻¹|, (components, classes)."""
+    """−½ log|C_j| − ½ log|P Λ⁻¹|, (components · classes,)."""
     log_prior: Tensor
     """Of component and class together, (components, classes)."""
     light: Tensor
-    """z_j and w_j, (2, components, 1)."""
+    """z_j and w_j, (2, components · classes)."""
     lower: Tensor
-    """ℓ, (components, classes, rows, rows)."""
-    temperature: float
+    """ℓ, (components · classes, rows, rows)."""
     level: float
 
     @classmethod
@@ -94,13 +92,11 @@ class PosteriorSolver:
         light: FloatArray,
         *,
         class_prior: FloatArray | None = None,
-        temperature: float = 1.0,
         level: float = 0.0,
     ) -> Self:
         """Constants under `light`, which is a and b, (2, bands).
 
-        Log-odds of classes are divided by `temperature` (Guo et al. 2017). `level` is the relative standard
-        deviation of z that the brightness of a class mean leaves open.
+        `level` is the relative standard deviation of z that the brightness of a class mean leaves open.
         """
         classes = len(library.mean)
         centre = library.mean.mean(0)
@@ -108,7 +104,9 @@ class PosteriorSolver:
             _component(library, centre, light, mean, std, prior.adjacency_std)
             for mean, std in zip(prior.mean, prior.std, strict=True)
         ]
-        parts = [torch.cat([table[number] for table in tables], 1) for number in range(3)]
+        weights = [torch.cat([table.factors for table in tables], 1)]
+        weights.append(torch.cat([table.linear for table in tables], 1))
+        weights.append(torch.cat([table.rows for table in tables], 2).flatten(1))
         chances = np.full(classes, 1 / classes) if class_prior is None else class_prior
         log_prior = np.log(prior.weight)[:, None] + np.log(chances)
 
@@ -118,14 +116,13 @@ class PosteriorSolver:
         return cls(
             stored(centre),
             stored(1 / library.noise),
-            stored(torch.cat(parts, 1)),
-            stored(torch.cat([table.bias for table in tables])),
-            stored(torch.stack([table.constant for table in tables])),
-            stored(torch.stack([table.log_norm for table in tables])),
+            stored(torch.cat(weights, 1)),
+            stored(torch.cat([table.bias for table in tables], 1)),
+            stored(torch.cat([table.constant for table in tables])),
+            stored(torch.cat([table.log_norm for table in tables])),
             stored(log_prior),
-            stored(prior.mean.T[:, :, None]),
-            stored(torch.stack([table.lower for table in tables])),
-            temperature,
+            stored(np.repeat(prior.mean.T, classes, axis=1)),
+            stored(torch.cat([table.lower for table in tables])),
             level,
         )
 
@@ -140,9 +137,9 @@ class PosteriorSolver:
         return PixelPosterior(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
 
     def log_likelihood(self, spectra: Tensor) -> Tensor:
-        """log p(x | y, j) up to a constant, not tempered, (pixels, components, classes)."""
+        """log p(x | y, j) up to a constant, (pixels, components, classes)."""
         parts = [evidence.quadratic + self.log_norm for evidence in self._evidence(spectra)]
-        return torch.cat(parts)[: len(spectra)]
+        return torch.cat(parts)[: len(spectra)].reshape(-1, *self.log_prior.shape)
 
     def codes(self, spectra: Tensor) -> Tensor:
         """z, w and c of the likeliest class in the likeliest light, (pixels, 2 + directions)."""
@@ -150,61 +147,49 @@ class PosteriorSolver:
         return torch.cat(parts)[: len(spectra)]
 
     def _evidence(self, spectra: Tensor) -> Iterator[_Evidence]:
-        """In chunks of a fixed number of pixels: a matrix product of another size rounds differently."""
-        size = max(_CHUNK_VALUES // self.weights.shape[1], 1)
-        components, classes = self.constant.shape
-        for start in range(0, len(spectra), size):
-            some = spectra[start : start + size]
-            x = spectra.new_zeros((size, len(self.centre)))
-            x[: len(some)] = some
-            x -= self.centre
+        for piece in fixed_chunks(spectra, self.weights.shape[1]):
+            x = piece.sub_(self.centre)
             product = self._product(x)
-            rest = components * classes
-            widths = [product.shape[1] - rest - len(self.bias), rest, len(self.bias)]
+            pairs, bias = len(self.constant), self.bias.numel()
+            widths = [product.shape[1] - pairs - bias, pairs, bias]
             factors, linear, rows = torch.split_with_sizes(product, widths, 1)
-            rows = (rows + self.bias).view(size, components, classes, -1)
-            factors = factors.reshape(size, components, -1)
-            quadratic = (
-                linear.reshape(size, components, classes)
-                + self.constant
-                + 0.5 * (rows.square().sum(3) + factors.square().sum(2)[:, :, None])
-            )
+            rows = rows.reshape(-1, *self.bias.shape) + self.bias
+            of_light = factors.reshape(len(x), len(self.log_prior), -1).square().sum(2)
+            quadratic = rows.square().sum(1).mul_(0.5).add_(linear).add_(self.constant)
+            quadratic.view(len(x), *self.log_prior.shape).add_(of_light[:, :, None], alpha=0.5)
             yield _Evidence(quadratic, rows, x.square_() @ self.precision)
 
     def _product(self, centred: Tensor) -> Tensor:
         return centred @ self.weights
 
     def _posterior(self, evidence: _Evidence) -> PixelPosterior:
-        joint = evidence.quadratic + self.log_norm + self.log_prior
-        weight = joint.flatten(1).softmax(1).view_as(joint)
-        std = 1 / self.lower[..., -1, -1]
-        step = evidence.rows[..., -1] * std
+        joint = evidence.quadratic + self.log_norm + self.log_prior.flatten()
+        best = joint.argmax(1, keepdim=True)
+        logits = joint.view(len(joint), *self.log_prior.shape).logsumexp(1)
+        weight = (joint - logits.logsumexp(1, keepdim=True)).exp_()
+        # Over pairs of component and class: z = z_j + u_z / ℓ_zz, and w as far as z leaves it open.
+        std = 1 / self.lower[:, -1, -1]
+        step = evidence.rows[:, -1] * std
         sun = self.light[0] + step
-        sky = (
-            self.light[1]
-            + (evidence.rows[..., -2] - self.lower[..., -1, -2] * step) / self.lower[..., -2, -2]
-        )
-        mean = (weight * sun).sum((1, 2))
-        second = (weight * (sun.square() + std.square())).sum((1, 2))
+        other = evidence.rows[:, -2] - self.lower[:, -1, -2] * step
+        sky = self.light[1] + other / self.lower[:, -2, -2]
+        mean = (weight * sun).sum(1)
+        second = (weight * (sun.square_() + std.square())).sum(1)
         variance = (second - mean.square()).clamp(min=0) + (self.level * mean).square()
-        best = joint.flatten(1).argmax(1, keepdim=True)
-        distance = evidence.common - 2 * evidence.quadratic.flatten(1).gather(1, best)[:, 0]
         return PixelPosterior(
-            joint.logsumexp(1) / self.temperature,
+            logits,
             mean.clamp(min=0),
             variance.sqrt(),
-            (weight * sky).sum((1, 2)),
-            distance,
+            (weight * sky).sum(1),
+            evidence.common - 2 * evidence.quadratic.gather(1, best)[:, 0],
         )
 
     def _codes(self, evidence: _Evidence) -> Tensor:
-        joint = evidence.quadratic + self.log_norm + self.log_prior
-        best = joint.flatten(1).argmax(1)
-        u = evidence.rows.flatten(1, 2)[torch.arange(len(best)), best]
-        lower = self.lower.flatten(0, 1)[best]
-        found = torch.linalg.solve_triangular(lower.mT, u[:, :, None], upper=True)[:, :, 0]
-        light = self.light.expand(-1, -1, joint.shape[2]).flatten(1)[:, best].T
-        return torch.cat([light + found[:, [-1, -2]], found[:, :-3]], 1)
+        joint = evidence.quadratic + self.log_norm + self.log_prior.flatten()
+        best = joint.argmax(1)
+        u = evidence.rows[torch.arange(len(best), device=best.device), :, best]
+        found = torch.linalg.solve_triangular(self.lower[best].mT, u[:, :, None], upper=True)[:, :, 0]
+        return torch.cat([self.light[:, best].T + found[:, [-1, -2]], found[:, :-3]], 1)
 
 
 class _Component(NamedTuple):
@@ -215,8 +200,9 @@ class _Component(NamedTuple):
     linear: Tensor
     """C⁻¹μ, (bands, classes)."""
     rows: Tensor
-    """C⁻¹Rℓ⁻ᵀ, (bands, classes · rows)."""
+    """C⁻¹Rℓ⁻ᵀ, (bands, rows, classes)."""
     bias: Tensor
+    """(rows, classes)."""
     constant: Tensor
     log_norm: Tensor
     lower: Tensor
@@ -263,8 +249,8 @@ def _component(
     return _Component(
         factors.T,
         solved(mu).T,
-        rows.flatten(0, 1).T,
-        -(rows @ mu[:, :, None]).flatten(),
+        rows.permute(2, 1, 0),
+        -(rows @ mu[:, :, None])[:, :, 0].T,
         -0.5 * (solved(mu) * mu).sum(1),
         -0.5 * (log_det + 2 * diagonal.log().sum(1) + variances.log().sum()),
         lower,
