@@ -44,9 +44,9 @@ def classify(
     """Land cover of a scene, with the nodata of the files `p3vae classify` would write.
 
     `landcover`, `confidence` and, where the model estimates light, `irradiance` and `irradiance_std` are
-    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). `neighbours` False maps every pixel by
-    itself, also where held-out polygons of the training say that neighbours help. Spectra are read tile by tile, only
-    the maps are held in memory.
+    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). `neighbours` False maps every pixel
+    by itself, also where held-out polygons of the training say that neighbours help. Spectra are read tile by
+    tile, only the maps are held in memory.
     """
     options = ClassifyOptions(
         method, probabilities, unknown, irradiance or IrradianceOptions(), neighbours=neighbours

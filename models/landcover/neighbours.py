@@ -47,4 +47,5 @@ def _mean(parts: list[tuple[FloatArray, BoolArray]]) -> tuple[FloatArray, BoolAr
     for log, valid in parts:
         total += np.where(valid[..., None], np.maximum(log, np.log(_LEAST)), np.float32(0))
         count += valid
-    return total / np.maximum(count, np.float32(1))[..., None], count > 0
+    total /= np.maximum(count, 1)[..., None]
+    return total, count > 0

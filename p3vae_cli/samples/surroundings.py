@@ -14,7 +14,7 @@ from p3vae.physics.spectral_response import BandAdapter
 
 _MOST_BYTES = 64 * 2**20
 """What all neighbours of a training may take [bytes]."""
-_OFFSETS = np.stack(np.mgrid[-1:2, -1:2], 2).reshape(-1, 2)
+_OFFSETS = np.indices((3, 3)).reshape(2, 9).T - 1
 
 
 def with_surroundings(

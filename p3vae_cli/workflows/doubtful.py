@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import geopandas
-import numpy as np
-import pandas as pd
 import shapely
 
 from p3vae.cli.base.errors import SceneError
 from p3vae.cli.products.areas import to_map
 from p3vae.cli.products.vectors import save_geopackage
-from p3vae.cli.samples import read_labels
+from p3vae.cli.samples import LabelledPixels, read_labels
 from p3vae.cli.scenes import SceneOptions, open_scene
 from p3vae.cli.scenes.base import Grid
 
@@ -45,45 +43,39 @@ def save_doubtful(
     path: Path, request: TrainingRequest, scene_options: SceneOptions, doubtful: Sequence[DoubtfulPolygon]
 ) -> None:
     """Write the pixels of each polygon as one geometry in the CRS of the first scene, with a rank."""
-    parts = []
+    outlines: list[geopandas.GeoSeries] = []
     for number, source in enumerate(request.scenes):
-        mine = [
-            (rank, one) for rank, one in enumerate(doubtful, 1) if one.group // GROUPS_PER_SCENE == number
-        ]
-        if not mine and parts:
+        mine = [one.group for one in doubtful if one.group // GROUPS_PER_SCENE == number]
+        if not mine and number:
             continue
         with open_scene(source, scene_options) as scene:
             labels = read_labels(
                 request.labels, scene.grid, class_field=request.class_field, class_names=request.class_names
             )
-            outlines = []
-            for _, one in mine:
-                inside = labels.group == one.group % GROUPS_PER_SCENE
-                outlines.append(_outline(scene.grid, labels.row[inside], labels.col[inside]))
-            parts.append(_frame(scene.grid, mine, outlines))
-    first = parts[0].crs
-    frame = pd.concat([part if first is None else part.to_crs(first) for part in parts]).sort_values("rank")
-    save_geopackage(
-        path, frame, "doubtful", overwrite=request.overwrite, inputs=(*request.scenes, request.labels)
-    )
-
-
-def _outline(grid: Grid, row: np.ndarray, col: np.ndarray) -> shapely.Geometry:
-    """Pixels as one geometry in map coordinates."""
-    squares = shapely.union_all(shapely.box(col, row, col + 1, row + 1))
-    return shapely.transform(squares, lambda corners: to_map(grid, corners))
-
-
-def _frame(
-    grid: Grid, ranked: Sequence[tuple[int, DoubtfulPolygon]], outlines: Sequence[shapely.Geometry]
-) -> geopandas.GeoDataFrame:
+            found = _outlines(scene.grid, labels, mine)
+        outlines.append(found if found.crs is None or number == 0 else found.to_crs(outlines[0].crs))
+    geometry = {group: shape for part in outlines for group, shape in part.items()}
     columns = {
-        "rank": [rank for rank, _ in ranked],
-        "class": [one.label for _, one in ranked],
-        "likelier": [one.likelier for _, one in ranked],
-        "probability": [round(one.probability, 4) for _, one in ranked],
-        "pixels": [one.pixels for _, one in ranked],
-        "polygon": [polygon_number(one) for _, one in ranked],
+        "rank": range(1, len(doubtful) + 1),
+        "class": [one.label for one in doubtful],
+        "likelier": [one.likelier for one in doubtful],
+        "probability": [round(one.probability, 4) for one in doubtful],
+        "pixels": [one.pixels for one in doubtful],
+        "polygon": [polygon_number(one) for one in doubtful],
     }
-    crs = None if grid.crs is None else grid.crs.to_wkt()
-    return geopandas.GeoDataFrame(columns, geometry=list(outlines), crs=crs)
+    frame = geopandas.GeoDataFrame(
+        columns, geometry=[geometry[one.group] for one in doubtful], crs=outlines[0].crs
+    )
+    inputs = (*request.scenes, request.labels)
+    save_geopackage(path, frame, "doubtful", overwrite=request.overwrite, inputs=inputs)
+
+
+def _outlines(grid: Grid, labels: LabelledPixels, groups: Sequence[int]) -> geopandas.GeoSeries:
+    """The pixels of each group as one geometry in map coordinates."""
+    shapes = {}
+    for group in groups:
+        inside = labels.group == group % GROUPS_PER_SCENE
+        row, col = labels.row[inside], labels.col[inside]
+        squares = shapely.union_all(shapely.box(col, row, col + 1, row + 1))
+        shapes[group] = shapely.transform(squares, lambda corners: to_map(grid, corners))
+    return geopandas.GeoSeries(shapes, crs=None if grid.crs is None else grid.crs.to_wkt())

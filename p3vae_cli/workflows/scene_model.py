@@ -42,7 +42,7 @@ class SceneModel:
         return cls(model, fit_bands(scene, model.bands, name), scene_irradiance(scene, model.bands, options))
 
     def predict(self, values: Spectra) -> Prediction:
-        """Classes with probabilities, and light, of the scene's spectra (pixels, scene bands), each by itself."""
+        """Classes with probabilities, and light, of single spectra of the scene (pixels, scene bands)."""
         spectra = np.asarray(self.adapter(values.astype(np.float32)), np.float32)
         return self.model.predict(spectra, self.irradiance, want_probabilities=True)
 
