@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,14 @@ from p3vae.cli.scenes import SceneOptions, open_scene
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.model_files import fit_bands
 from p3vae.cli.workflows.train import TrainingRequest, gather
-from p3vae.models.landcover.types import ClassLegend, TrainingSet, TrainingSettings
+from p3vae.models.landcover.model import LandCoverModel
+from p3vae.models.landcover.types import (
+    ClassLegend,
+    Prediction,
+    Surroundings,
+    TrainingSet,
+    TrainingSettings,
+)
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -48,6 +55,18 @@ class Test:
     irradiance: SpectralIrradiance
     z: Array | None = None
     """True δ·cosΘ, where it is known [1]."""
+    image: Array | None = None
+    """The scene that the spectra lie in, (rows, cols, bands), NaN for nodata; None for loose spectra."""
+    mask: Array | None = None
+    """Where they lie in it, (rows, cols)."""
+
+    def predicted(self, model: LandCoverModel) -> Prediction:
+        """What a map shows of the spectra, with probabilities; by neighbours too where the model says so."""
+        if self.image is None or self.mask is None:
+            return model.predict(self.spectra, self.irradiance, want_probabilities=True)
+        found = model.predict_image(self.image, self.irradiance, want_probabilities=True)
+        kept = self.mask.ravel()
+        return replace(found, **{name: v[kept] for name, v in vars(found).items() if v is not None})
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +102,24 @@ def real_scene(name: str, data: Path, seed: int) -> Task:
         np.searchsorted(kept, train[known]),
         scene["group"][known].astype(np.int64),
         scene["x"].reshape(-1, len(bands))[pool],
+        around=_surroundings(scene["x"], good, known),
     )
-    found = Test(scene["x"][tested], np.searchsorted(kept, test[tested]), light)
+    found = Test(
+        scene["x"][tested], np.searchsorted(kept, test[tested]), light, image=scene["x"], mask=tested
+    )
     names = tuple(scene["name"][c - 1] for c in kept)
     return Task(drawn, bands, light, legend(names), {"test": found})
+
+
+def _surroundings(image: Array, good: Array, known: Array) -> Surroundings:
+    """The 3 × 3 pixels about the labelled ones."""
+    row, col = (np.argwhere(known)[:, None] + np.indices((3, 3)).reshape(2, 9).T - 1).transpose(2, 0, 1)
+    inside = (row >= 0) & (row < good.shape[0]) & (col >= 0) & (col < good.shape[1])
+    place = np.where(inside, row.clip(0, good.shape[0] - 1) * good.shape[1] + col, -1)
+    place[inside & ~good.ravel()[place]] = -1
+    used, index = np.unique(place, return_inverse=True)
+    spectra = image.reshape(-1, image.shape[2])[used[used >= 0]].astype(np.float32)
+    return Surroundings(spectra, index.reshape(place.shape) - int(used[0] < 0))
 
 
 @cache
@@ -109,7 +142,9 @@ def potsdam(data: Path, work: Path, seed: int) -> Task:
     drawn, bands, light, classes = _gathered(path, training, POTSDAM, options, seed)
     spectra, light = _whole(path, bands, options)
     tested = (labels > 0) & (split == 3) & np.isfinite(spectra).all(2)
-    test = Test(spectra[tested], np.searchsorted(classes.ids, labels[tested]), light)
+    test = Test(
+        spectra[tested], np.searchsorted(classes.ids, labels[tested]), light, image=spectra, mask=tested
+    )
     return Task(drawn, bands, light, classes, {"test": test})
 
 
@@ -264,7 +299,7 @@ def town(work: Path, seed: int) -> Task:
         shadow = _read(path.with_name(f"{path.stem}_shadow.tif")) > IN_SHADOW
         index = np.searchsorted(classes.ids, truth)
         for name, mask in (("", truth > 0), (" shadow", (truth > 0) & shadow)):
-            tests[f"{zenith}°{name}"] = Test(spectra[mask], index[mask], there, z[mask])
+            tests[f"{zenith}°{name}"] = Test(spectra[mask], index[mask], there, z[mask], spectra, mask)
     return Task(data, bands, light, classes, tests)
 
 

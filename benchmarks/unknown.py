@@ -50,12 +50,8 @@ def withhold(task: Task, test_name: str, index: int, seed: int) -> tuple[float, 
     data, test = task.data, task.tests[test_name]
     known = data.class_index != index
     kept = [k for k in range(len(task.legend)) if k != index]
-    short = replace(
-        data,
-        spectra=data.spectra[known],
-        class_index=np.searchsorted(kept, data.class_index[known]),
-        group=data.group[known],
-    )
+    short = data.subset(known)
+    short = replace(short, class_index=np.searchsorted(kept, short.class_index))
     names = legend(tuple(task.legend.names[k] for k in kept))
     model = train_land_cover(short, task.bands, task.irradiance, names, TrainingSettings(seed=seed))
     found = model.predict(test.spectra, test.irradiance)

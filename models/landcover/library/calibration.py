@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
 _FOLDS = 5
-_TEMPERATURES = tuple(float(t) for t in np.geomspace(0.3, 30.0, 24))
+_TEMPERATURES = tuple(float(t) for t in np.geomspace(1.0, 30.0, 18))
 _ON_NEW_GROUND = 0.65
 """Power of the best temperature on held-out polygons: a map rests on more polygons than they did."""
 _POLYGON_POWER = -0.5

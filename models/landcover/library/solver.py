@@ -164,9 +164,10 @@ class PosteriorSolver:
 
     def _posterior(self, evidence: _Evidence) -> PixelPosterior:
         joint = evidence.quadratic + self.log_norm + self.log_prior.flatten()
-        best = joint.argmax(1, keepdim=True)
+        largest, best = joint.max(1, keepdim=True)
+        joint -= largest  # which may be millions: single precision is kept for differences
         logits = joint.view(len(joint), *self.log_prior.shape).logsumexp(1)
-        weight = (joint - logits.logsumexp(1, keepdim=True)).exp_()
+        weight = joint.softmax(1)
         # Over pairs of component and class: z = z_j + u_z / ℓ_zz, and w as far as z leaves it open.
         std = 1 / self.lower[:, -1, -1]
         step = evidence.rows[:, -1] * std

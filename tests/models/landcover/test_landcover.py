@@ -76,21 +76,18 @@ def test_finds_classes_and_light_in_shadow(model, irradiance):
     assert np.mean(np.abs(found.irradiance - z) <= 1.96 * found.irradiance_std) > 0.9
 
 
-def test_the_classifier_is_trained_on_request(data, irradiance, model, tmp_path):
-    spectra, truth, _ = pixels(irradiance, 500, 5, flat=False)
-    assert model.methods == ("posterior",)
-    with pytest.raises(ValueError, match="no classifier"):
-        model.predict(spectra, irradiance, method="classifier")
-    reports = []
-    settings = replace(QUICK, with_classifier=True)
-    both = train_land_cover(data, BANDS, irradiance, LEGEND, settings, on_epoch=reports.append)
-    assert max(report.epoch for report in reports) > 1
-    save_model(tmp_path / "both.p3vae", both)
-    found = load_model(tmp_path / "both.p3vae").predict(spectra, irradiance, method="classifier")
-    assert (found.class_id == np.array(LEGEND.ids)[truth]).mean() > 0.85
-    np.testing.assert_array_equal(
-        both.predict(spectra, irradiance).irradiance, model.predict(spectra, irradiance).irradiance
-    )
+def test_the_classifier_knows_the_light_of_its_labels_only(irradiance, model, tmp_path):
+    save_model(tmp_path / "model.p3vae", model)
+    loaded = load_model(tmp_path / "model.p3vae")
+    right = {}
+    for flat in (True, False):
+        spectra, truth, _ = pixels(irradiance, 500, 5, flat=flat)
+        for method in loaded.methods:
+            found = loaded.predict(spectra, irradiance, method=method)
+            right[method, flat] = (found.class_id == np.array(LEGEND.ids)[truth]).mean()
+            np.testing.assert_array_equal(found.irradiance, model.predict(spectra, irradiance).irradiance)
+    assert right["classifier", True] > 0.99
+    assert right["classifier", False] < right["posterior", False] - 0.02
 
 
 def test_codes_lead_back_to_the_spectra(model, irradiance):
@@ -204,7 +201,7 @@ def test_scores_are_of_polygons_that_were_not_learned_from(irradiance):
     model = train_land_cover(data, BANDS, irradiance, LEGEND, TrainingSettings())
     own_class = np.array(LEGEND.ids)[data.class_index]
     found = model.predict(data.spectra, irradiance)
-    assert (found.class_id == own_class).mean() > 0.55
+    assert (found.class_id == own_class).mean() > model.summary.accuracy + 0.1
     assert model.summary.average_f1 < 0.5
     assert model.summary.log_loss > 0.8
     confusion = np.array(model.summary.confusion)

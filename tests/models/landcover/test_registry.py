@@ -12,7 +12,7 @@ from p3vae.models.landcover.registry import (
     UnknownModelError,
     estimator_names,
     estimator_type,
-    looks_at_neighbours,
+    learns_from_images,
 )
 from p3vae.models.landcover.types import TrainingSettings
 
@@ -46,8 +46,8 @@ def test_an_unknown_name_is_refused_with_those_there_are():
         estimator_type(TrainingSettings(model="cn"))
 
 
-def test_only_fg_unet_looks_at_neighbours():
-    assert [name for name in estimator_names() if looks_at_neighbours(TrainingSettings(model=name))] == [
+def test_only_fg_unet_learns_from_images():
+    assert [name for name in estimator_names() if learns_from_images(TrainingSettings(model=name))] == [
         "fg-unet"
     ]
 

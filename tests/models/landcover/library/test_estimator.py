@@ -7,10 +7,16 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 
-from p3vae.models.landcover.library.calibration import CANDIDATES
 from p3vae.models.landcover.train import train_land_cover
-from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet, TrainingSettings
+from p3vae.models.landcover.types import (
+    ClassLegend,
+    Surroundings,
+    TrainingError,
+    TrainingSet,
+    TrainingSettings,
+)
 from p3vae.models.metrics import log_loss
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -49,7 +55,7 @@ def test_a_class_may_have_two_materials():
     mixed = (GRASS, ROOF, [ROAD, ROAD + 0.6 * (GRASS - ROAD), ROAD + 0.6 * (ROOF - ROAD)])
     test, index, _ = ground(mixed, 300, 5, flat=False)
     several = accuracy(trained(mixed), test, index)
-    with patch(f"{LIBRARY}.calibration.CANDIDATES", CANDIDATES[:1]):
+    with patch(f"{LIBRARY}.endmembers._ENDMEMBERS", 1):
         one = accuracy(trained(mixed), test, index)
     assert several > 0.9 and several > one + 0.02
 
@@ -66,15 +72,6 @@ def test_class_priors_come_from_labels_or_from_the_scene():
     data = TrainingSet(spectra[fewer], index[fewer], group[fewer], pool)
     model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(class_prior="labels"))
     np.testing.assert_allclose(model.estimator.class_prior, (0.2, 0.4, 0.4))
-
-
-def test_the_light_of_the_scene_is_learned_from_unlabelled_pixels():
-    flat, other = (
-        trained(unlabelled=ground(MATERIALS, 200, 1, flat=flat)[0]).estimator.prior.weight
-        for flat in (True, False)
-    )
-    assert flat[0] > 0.8
-    assert other[0] < 0.3
 
 
 def test_light_of_neighbours_is_no_sun():
@@ -108,8 +105,7 @@ def test_smooth_deviations_are_expected():
         return log_loss(index, trained(materials).predict(test, LIGHT, want_probabilities=True).probabilities)
 
     expected = loss()
-    stiff = tuple(replace(one, smooth_std=0.0) for one in CANDIDATES)
-    with patch(f"{LIBRARY}.calibration.CANDIDATES", stiff):
+    with patch(f"{LIBRARY}.endmembers._SMOOTH_STD", 0.0):
         assert expected < 0.7 * loss()
 
 
@@ -118,7 +114,7 @@ def test_confidence_is_that_of_new_polygons_not_of_pixels():
     rng = np.random.default_rng(2)
 
     def polygons(count: int, each: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        own = np.repeat(MATERIALS, count, axis=0) * np.exp(0.3 * rng.standard_normal((3 * count, 5)) @ WAVES)
+        own = np.repeat(MATERIALS, count, axis=0) * np.exp(0.04 * rng.standard_normal((3 * count, 5)) @ WAVES)
         spectra = np.concatenate([lit(material, each, rng, flat=True) for material in own])
         group = np.repeat(np.arange(3 * count), each)
         return spectra, group // count, group
@@ -144,6 +140,147 @@ def test_what_was_never_learned_is_out_of_distribution_and_not_trusted():
     assert unlike.confidence.mean() < 0.8
     test, _, _ = ground(MATERIALS, 300, 5, flat=False)
     assert np.mean(model.predict(test, LIGHT).misfit > 1) < 0.1
+
+
+def test_confidence_falls_with_the_distance_from_all_labels():
+    snow = 0.85 - 0.7 / (1 + np.exp(-(WAVE - 1300) / 60))
+    spectra = lit(snow, 300, np.random.default_rng(9), flat=True)
+    aware = trained().predict(spectra, LIGHT).confidence.mean()
+    with patch(f"{LIBRARY}.calibration._IN_DISTRIBUTION", 1.0):
+        model = trained()
+    sure = replace(model, estimator=replace(model.estimator, ood_threshold=1e9))
+    assert aware < sure.predict(spectra, LIGHT).confidence.mean() - 0.1
+
+
+def with_gate(value):
+    """Every pixel lit as the labels are (1), or none (0)."""
+    return patch(f"{LIBRARY}.mixture.interpolated", lambda table, sun, sky: torch.full_like(sun, value))
+
+
+def test_light_decides_between_classifier_and_physics():
+    """Two asphalts differ in brightness alone: known light shows it. Shadow does not, but for shape."""
+    materials = (GRASS, ROAD, 0.9 * ROAD)
+    model = trained(materials)
+    flat, index, _ = ground(materials, 300, 5, flat=True)
+    shadow, in_shadow, _ = ground((GRASS, ROOF, ROAD), 300, 6, flat=False)
+    other = trained()
+    both = accuracy(model, flat, index), accuracy(other, shadow, in_shadow)
+    with with_gate(0.0):
+        physics = accuracy(model, flat, index)
+    with with_gate(1.0):
+        classifier = accuracy(other, shadow, in_shadow)
+    assert both[0] > physics + 0.05 and both[1] > classifier + 0.05 and min(both) > 0.97
+
+
+def test_known_light_is_that_of_the_labels():
+    model, rng = trained(), np.random.default_rng(4)
+    flat = model.predict(lit(ROOF, 300, rng, flat=True), LIGHT).known_light
+    shadow = model.predict((0.6 * LIGHT.diffuse_ratio * ROOF)[None].astype(np.float32), LIGHT).known_light
+    assert flat.mean() > 0.85 and shadow[0] < 0.05
+
+
+@pytest.mark.parametrize("sun", [0.0, 0.45])
+def test_labels_all_in_shadow_or_on_one_slope_know_that_light(sun):
+    def seen(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        index = np.repeat(np.arange(3), count)
+        spectra = (sun * LIGHT.direct_ratio + 0.7 * LIGHT.diffuse_ratio) * np.stack(MATERIALS)[index]
+        return (spectra + 0.001 * rng.standard_normal(spectra.shape)).astype(np.float32), index
+
+    spectra, index = seen(60, 0)
+    data = TrainingSet(spectra, index, np.arange(180) // 15, spectra[:0])
+    model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(seed=1))
+    test, truth = seen(100, 1)
+    assert model.predict(test, LIGHT).known_light.mean() > 0.6
+    assert accuracy(model, test, truth) > 0.97
+
+
+def test_a_class_only_seen_in_shadow_is_found_there_and_spares_the_others():
+    rng = np.random.default_rng(0)
+    shadow = 0.7 * LIGHT.diffuse_ratio * ROAD + 0.001 * rng.standard_normal((60, len(BANDS)))
+    spectra = np.concatenate([lit(GRASS, 60, rng, flat=True), lit(ROOF, 60, rng, flat=True), shadow])
+    index = np.repeat(np.arange(3), 60)
+    data = TrainingSet(
+        spectra.astype(np.float32), index, np.arange(180) // 15, spectra[:0].astype(np.float32)
+    )
+    model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(seed=1))
+    test, truth, _ = ground(MATERIALS[:2], 200, 5, flat=False)
+    assert accuracy(model, test, truth) > 0.9
+    dark = 0.7 * LIGHT.diffuse_ratio * ROAD + 0.001 * rng.standard_normal((60, len(BANDS)))
+    assert np.mean(model.predict(dark.astype(np.float32), LIGHT).class_id == 3) > 0.9
+
+
+def test_shape_counts_where_polygons_differ_in_brightness():
+    rng = np.random.default_rng(5)
+
+    def polygons(count: int, each: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        group = np.repeat(np.arange(3 * count), each)
+        level = np.exp(0.4 * rng.standard_normal(3 * count))[group, None]
+        index = group // count
+        spectra = level * np.stack([ROAD, OTHER_ROAD, 0.93 * ROAD + 0.07 * ROOF])[index]
+        return (spectra + 0.01 * rng.standard_normal(spectra.shape)).astype(np.float32), index, group
+
+    spectra, index, group = polygons(2, 30)
+    data = TrainingSet(spectra, index, group, spectra[:0])
+    test, truth, _ = polygons(40, 5)
+
+    def score() -> float:
+        with with_gate(1.0):
+            model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(seed=1))
+            return accuracy(model, test, truth)
+
+    both = score()
+    with patch(f"{LIBRARY}.classifier._shape", lambda spectra: spectra):
+        assert both > score() + 0.04
+
+
+def field(patch_size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A noisy image of square patches of one class each, (48, 48, bands), and its classes."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 3, (48 // patch_size + 1,) * 2)
+    truth = np.kron(coarse, np.ones((patch_size, patch_size), int))[:48, :48]
+    image = np.stack([ROAD, OTHER_ROAD, 0.9 * ROAD + 0.1 * ROOF])[truth]
+    image = image + 0.03 * rng.standard_normal(image.shape)
+    return image.astype(np.float32), truth
+
+
+def from_image(image: np.ndarray, truth: np.ndarray, patch_size: int) -> TrainingSet:
+    """Every third patch as a polygon, with the neighbours of its pixels."""
+    row, col = np.indices(truth.shape)
+    number = row // patch_size * 100 + col // patch_size
+    chosen = np.random.default_rng(1).permutation(np.unique(number))[: len(np.unique(number)) // 3]
+    row, col = np.nonzero(np.isin(number, chosen) & (row % 47 > 0) & (col % 47 > 0))
+    index = np.stack([(row + i) * 48 + col + j for i in (-1, 0, 1) for j in (-1, 0, 1)], 1)
+    around = Surroundings(image.reshape(-1, len(BANDS)), index)
+    return TrainingSet(
+        image[row, col], truth[row, col], number[row, col], image.reshape(-1, len(BANDS))[:0], around=around
+    )
+
+
+@pytest.mark.parametrize(("patch_size", "helps"), [(6, True), (1, False)])
+def test_neighbours_count_where_held_out_polygons_say_so(patch_size, helps):
+    image, truth = field(patch_size, 0)
+    data = from_image(image, truth, patch_size)
+    model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(seed=1))
+    assert model.averages_neighbours == helps and model.halo == int(helps)
+    test, expected = field(patch_size, 7)
+    shown = model.predict_image(test, LIGHT).class_id.reshape(48, 48)
+    alone = model.without_neighbours().predict_image(test, LIGHT).class_id.reshape(48, 48)
+    if helps:
+        assert np.mean(shown == 1 + expected) > np.mean(alone == 1 + expected) + 0.05
+    else:
+        np.testing.assert_array_equal(shown, alone)
+
+
+def test_wrong_labels_are_named():
+    spectra, index, group = ground(MATERIALS)
+    wrong = group == 1001
+    data = TrainingSet(spectra, np.where(wrong, 2, index), group, spectra[:0])
+    model = train_land_cover(data, BANDS, LIGHT, LEGEND, TrainingSettings(seed=1))
+    first = model.summary.doubtful[0]
+    assert (first.group, first.label, first.likelier, first.pixels) == (1001, "road", "roof", 15)
+    assert first.probability < 0.3
+    assert trained().summary.doubtful == ()
 
 
 def test_classes_with_the_same_spectra_are_a_coin_flip():

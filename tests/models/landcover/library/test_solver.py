@@ -11,9 +11,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from p3vae.cli.samples import draw_samples, read_labels
 from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.models.landcover.library.classifier import Classifier
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.estimator import LibraryEstimator
+from p3vae.models.landcover.library.known_light import KnownLight, interpolated
+from p3vae.models.landcover.library.mixture import Mixture
 from p3vae.models.landcover.library.solver import PosteriorSolver
+from p3vae.models.landcover.types import TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
 
 SAMPLES = Path(__file__).parents[4] / "sample_data"
@@ -154,23 +158,63 @@ def test_flat_light_gives_the_probabilities_of_scikit_learns_lda():
     np.testing.assert_allclose(found, lda.predict_proba(test.astype(np.float64)), atol=1e-3)
 
 
-def test_temperature_divides_log_odds(library, light, spectra):
-    cold, warm = (
-        PosteriorSolver.build(library, PRIOR, light, temperature=t).solve(torch.from_numpy(spectra)).logits
-        for t in (1.0, 4.0)
-    )
-    torch.testing.assert_close(cold.log_softmax(1)[:, :1] - cold.log_softmax(1), (warm[:, :1] - warm) * 4.0)
-
-
 def test_nothing_is_left_on_the_cpu(library):
     """The whole prediction on a device without data, whose tensors refuse to meet one on the CPU."""
     wave = np.linspace(450.0, 2400.0, BANDS)
     irradiance = SpectralIrradiance(wave, np.full(BANDS, 900.0), np.full(BANDS, 200.0), 40.0)
-    estimator = LibraryEstimator(library, PRIOR, np.full(CLASSES, 1 / CLASSES), 2.0, 30.0).to("meta")
-    tables = [v for v in vars(estimator.solver(irradiance)).values() if isinstance(v, torch.Tensor)]
+    rng = np.random.default_rng(0)
+    classifier = Classifier(torch.rand(2, BANDS), torch.rand(2, BANDS, CLASSES), torch.rand(2, 1, CLASSES))
+    known = KnownLight(rng.random((50, 2)), np.array([0.1, 0.1]), 0.7)
+    mixture = Mixture(classifier, library, PRIOR, known, physics=True)
+    estimator = LibraryEstimator(mixture, np.full(CLASSES, 1 / CLASSES), (2.0, 1.5), 30.0).to("meta")
+    tables = [v for v in vars(mixture.to("meta").solver(irradiance)).values() if isinstance(v, torch.Tensor)]
     assert {table.device.type for table in tables} == {"meta"}
     spectra = torch.rand((5000, BANDS), device="meta")
     found = estimator.predict_logits(spectra, irradiance, "posterior")
     parts = [*found, estimator.codes(spectra[:50], irradiance)]
     assert {part.device.type for part in parts} == {"meta"}
     assert found.logits.shape == (5000, CLASSES)
+
+
+def test_known_light_is_bayes_with_a_kernel_density(library):
+    """r against the same written out pixel by pixel, with scipy's densities."""
+    rng = np.random.default_rng(2)
+    labels, cos0, cos1 = rng.normal((0.8, 0.95), 0.06, (80, 2)), 0.8, 0.5
+    prior = LightPrior.broad(cos0)
+    known = KnownLight.fit(labels, 20, cos0, seed=0)
+    width = np.maximum(2 * 20 ** (-1 / 6) * labels.std(0), 0.04)
+    np.testing.assert_allclose(known.width, width)
+    z, w = rng.uniform(0, 1.2, (2, 300))
+    for cos_zenith in (cos0, cos1):
+        table = known.table(prior, cos_zenith)
+        found = interpolated(table, torch.tensor(z), torch.tensor(w)).numpy()
+        at = np.stack([z, w], 1)
+        centres = labels * (cos_zenith / cos0, 1)
+        own = np.mean([multivariate_normal(c, np.diag(width**2)).pdf(at) for c in centres], 0)
+        means = np.concatenate([[[cos_zenith, 1.0]], prior.mean[1:]])
+        broad = np.mean(
+            [multivariate_normal(m, np.diag(s**2)).pdf(at) for m, s in zip(means, prior.std, strict=True)],
+            0,
+        )
+        np.testing.assert_allclose(found, own / (own + 0.1 * broad), atol=0.02)
+
+
+def test_the_classifier_is_the_mean_of_two_of_scikit_learns_discriminants():
+    with open_scene(SAMPLES / "town.tif", SceneOptions()) as scene:
+        labels = read_labels(SAMPLES / "town_labels.gpkg", scene.grid)
+        drawn = draw_samples(scene, labels, per_class=80, unlabelled=500)
+    good = np.isfinite(drawn.spectra).all(0)
+    spectra, test = (np.ascontiguousarray(part[:, good]) for part in (drawn.spectra, drawn.unlabelled))
+    names, index = np.unique(drawn.pixels.class_id, return_inverse=True)
+    data = TrainingSet(spectra, index, drawn.pixels.group, test)
+    found = Classifier.fit(data, len(names)).log_posterior(torch.from_numpy(test)).exp().numpy()
+    logs = []
+    for view in (lambda x: x, lambda x: x / np.sqrt(np.square(x).mean(1, keepdims=True))):
+        uniform = np.full(len(names), 1 / len(names))
+        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto", priors=uniform)
+        lda.fit(view(spectra.astype(np.float64)), index)
+        logs.append(np.log(np.maximum(lda.predict_proba(view(test.astype(np.float64))), 1e-300)))
+    mean = np.exp((logs[0] + logs[1]) / 2)
+    expected = mean / mean.sum(1, keepdims=True)
+    assert np.mean(found.argmax(1) == expected.argmax(1)) > 0.98
+    assert np.abs(found - expected).mean() < 0.02
