@@ -47,8 +47,8 @@ LIBRARIES = (
 """Loaded once; every run of the tests is a fork."""
 BROKEN = 99
 """Exit code of a run that failed before the tests."""
-TEST_S, MUTANT_S = 300, 1200
-"""Limits of one test and of one mutant [s]: beyond the first a mutant is noticed, beyond the second not."""
+TEST_S = 60
+"""A test that takes longer has noticed a mutant [s]."""
 
 
 def main() -> None:
@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("-n", "--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--limit", type=float, default=120.0, help="of a mutant [s]; then it has survived")
     parser.add_argument("--from", dest="given", type=Path, metavar="RECORD")
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
@@ -78,7 +79,10 @@ def main() -> None:
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(options.jobs, fork) as pool:
         for finished in as_completed(
-            [pool.submit(_tried, folder, mutant, closest_tests(mutant.file)) for mutant in left]
+            [
+                pool.submit(_tried, folder, mutant, closest_tests(mutant.file), options.limit)
+                for mutant in left
+            ]
         ):
             row = finished.result()
             done.append(row)
@@ -129,7 +133,7 @@ def _copy(folder: str) -> Path:
     return copy
 
 
-def _tried(folder: str, mutant: Mutant, tests: list[str]) -> dict:
+def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: float) -> dict:
     started, copy = time.monotonic(), _copy(folder)
     file = copy / mutant.file
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -138,19 +142,19 @@ def _tried(folder: str, mutant: Mutant, tests: list[str]) -> dict:
     if changed is not None:
         file.write_text(changed, encoding="utf-8")
         try:
-            verdict, by = _tested(copy, tests)
+            verdict, by = _tested(copy, tests, limit_s)
         finally:
             file.write_text(text, encoding="utf-8")
     return asdict(mutant) | {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - started, 1)}
 
 
-def _tested(copy: Path, tests: list[str]) -> tuple[str, str]:
+def _tested(copy: Path, tests: list[str], limit_s: float) -> tuple[str, str]:
     """Verdict, and the test that failed."""
     log = copy.with_suffix(".log")
     child = os.fork()
     if child == 0:
         _run_tests(copy, tests, log)
-    end, status = time.monotonic() + MUTANT_S, 0
+    end, status = time.monotonic() + limit_s, 0
     while time.monotonic() < end:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
@@ -159,7 +163,7 @@ def _tested(copy: Path, tests: list[str]) -> tuple[str, str]:
     else:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return "survived", f"stopped after {MUTANT_S} s"
+        return "survived", f"stopped after {limit_s:g} s"
     said = log.read_text(errors="replace")
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
     code = os.waitstatus_to_exitcode(status)
@@ -235,7 +239,10 @@ def closest_tests(file: str) -> list[str]:
         t for t in every if module in _closure(t) and {"cli", "models"} & set(t.relative_to(ROOT).parts[1:2])
     ]
     calling = [t for t in every if any(module in _closure(command) for command in reached[t])]
-    far = sorted({*using, *calling}, key=lambda test: len(reached[test]))
+    words = {word for part in path.with_suffix("").parts for word in part.split("_")}
+    far = sorted(
+        {*using, *calling}, key=lambda test: (not words & {*test.stem.split("_")}, len(reached[test]))
+    )
     return [test.relative_to(ROOT).as_posix() for test in dict.fromkeys((*own, *near, *far))]
 
 
