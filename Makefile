@@ -17,7 +17,7 @@ print(next(line for line in open("constraints.txt") if line.startswith("torch=="
 endef
 export BOUNDS
 
-.PHONY: demo ablate measured test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
+.PHONY: demo ablate measured mutants test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
 
 # What a user needs; contributors need more.
 $(USER_STAMP): pyproject.toml setup.py constraints.txt
@@ -42,6 +42,10 @@ ablate: $(STAMP)
 
 measured:
 	$(PYTHON) benchmarks/collect.py
+
+# One-line mistakes drawn at random, and whether the tests notice them; see CONTRIBUTING.md.
+mutants: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants $(PATHS) --count $(or $(N),20) --seed $(or $(SEED),1)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

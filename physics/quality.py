@@ -72,7 +72,7 @@ def quality_classes(
     found = np.full(len(radiance), Quality.CLEAR, np.uint8)
     found[(near < WATER_SWIR) & (middle < WATER_SWIR)] = Quality.WATER
     found[(visible > CLOUD_VISIBLE) & (near > CLOUD_SWIR)] = Quality.CLOUD
-    found[(far > FLARE_RATIO * np.maximum(near, WATER_SWIR)) & (far > 0.1)] = Quality.FLARE
+    found[(far > FLARE_RATIO * near) & (far > 0.1)] = Quality.FLARE
     missing = np.isnan(radiance)
     found[missing.any(axis=1)] = Quality.SATURATED
     found[missing.all(axis=1)] = 0

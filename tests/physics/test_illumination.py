@@ -69,6 +69,24 @@ def test_water_vapour_darkens_only_its_bands():
     assert loss[np.argmin(np.abs(BANDS.wavelength_nm - 1050))] < 0.02
 
 
+def test_an_oblique_ray_crosses_as_many_atmospheres_as_its_path_is_long():
+    """Lambert and Beer: at 60 degrees twice as many, in windows where nothing saturates."""
+    windows = Bands.from_centres(np.array([550.0, 780.0, 870.0, 1040.0, 1240.0, 1640.0]), np.full(6, 10.0))
+    for depth in (0.0, 0.3):
+        down, oblique = (
+            clear_sky_transmittance(windows, zenith, aerosol_optical_depth=depth) for zenith in (0.0, 60.0)
+        )
+        np.testing.assert_allclose(oblique, down**2, rtol=0.02)
+
+
+def test_molecules_scatter_as_rayleigh_found():
+    """Vertical optical depths of a pure atmosphere at 1013 hPa (Bodhaine et al. 1999): 0.0973 at 550 nm."""
+    clear = clear_sky_transmittance(
+        Bands.from_centres(np.array([450.0, 550.0]), np.full(2, 5.0)), 0.0, ozone_cm=0.0, water_vapour_cm=0.0
+    )
+    np.testing.assert_allclose(-np.log(clear), [0.2209, 0.0973], rtol=0.03)
+
+
 def test_band_average_of_a_straight_table_is_its_value_at_the_centre():
     table = SpectralIrradiance(
         np.array([300.0, 3000.0]), np.array([300.0, 3000.0]), np.array([3.0, 30.0]), 20.0

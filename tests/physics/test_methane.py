@@ -135,6 +135,16 @@ def test_smile_curves_per_detector_column():
     assert np.abs(light[0] - light[2]).max() > 0.005
 
 
+def test_curves_of_some_columns_are_the_mean_of_these_columns():
+    centres = REFERENCE_NM + np.linspace(-3.0, 3.0, 5)[:, None]
+    curves = TABLE.band_transmittance(REFERENCE_BANDS, centres_nm=centres)
+    u = torch.tensor([3e3, 4e4], dtype=torch.float64)
+    of = [curves.optical_depth(u, torch.full((2,), column)).numpy() for column in range(5)]
+    for start, stop in ((0, 1), (2, 4), (3, 5)):
+        found = curves.of_columns(start, stop).optical_depth(u).numpy()
+        np.testing.assert_allclose(found, np.mean(of[start:stop], axis=0), rtol=1e-9)
+
+
 @pytest.mark.parametrize("table", [([1, 2], [1]), ([2, 1], [1, 1]), ([1, 2], [1, -1]), ([1, 2], [1, np.nan])])
 def test_broken_tables_are_refused(table):
     with pytest.raises(ValueError, match="absorption"):

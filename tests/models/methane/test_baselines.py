@@ -149,6 +149,19 @@ def test_optimal_estimation_without_signal_returns_the_prior():
     assert found.ppm_m.numpy() == pytest.approx(np.full(10, 7e3), rel=1e-6)
 
 
+@pytest.mark.parametrize("prior_std", [100.0, 300.0, 3000.0])
+def test_optimal_estimation_weighs_truth_and_prior_by_its_sensitivity(prior_std):
+    """Of ground that it knows, without noise: z = k truth + (1 - k) prior, std^2 = (1 - k) prior_std^2."""
+    library, truth, prior = ground(3000, 0), 2000.0, 500.0
+    method = OptimalEstimation.fit(library, optics(), prior_mean=prior, prior_std=prior_std)
+    plume = torch.full((200,), truth, dtype=torch.float64)
+    found = method.invert(library[:200] * optics().transmittance(plume))
+    k = found.sensitivity.numpy()
+    np.testing.assert_allclose(found.ppm_m, k * truth + (1.0 - k) * prior, rtol=0.02)
+    np.testing.assert_allclose(found.std, prior_std * np.sqrt(1.0 - k), rtol=1e-6)
+    assert 0.01 < k.mean() < 0.999
+
+
 @pytest.mark.parametrize("variant", ["classic", "log", "mag1c"])
 def test_a_pixel_does_not_depend_on_its_company(variant):
     scene = ground(600, 6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +69,22 @@ def test_plain_ground_is_undecided(test_of_scene):
 def test_methane_over_ground_with_a_feature_of_its_own_is_still_methane(test_of_scene):
     shape = 1.0 - 0.02 * np.exp(-0.5 * ((NM - 2210.0) / 30.0) ** 2)
     assert ratio(test_of_scene, shape * methane(8000.0), 8000.0).name == "methane"
+
+
+def test_pixels_that_err_alike_count_for_fewer(test_of_scene):
+    """The mean of n errors with correlation r has the variance of n / (1 + (n - 1) r) independent ones."""
+    spectrum = torch.as_tensor(ground(1, 1) * methane(1500.0))
+
+    def of(pixels: int, correlation: float) -> tuple[float, float]:
+        test = replace(test_of_scene, correlation=correlation)
+        found = test.log_ratio(
+            spectrum.expand(pixels, -1), torch.full((pixels,), 1500.0, dtype=torch.float64)
+        )
+        return found.found, found.expected
+
+    assert of(60, 1.0) == pytest.approx(of(1, 0.0))
+    assert of(60, 5.0 / 59.0) == pytest.approx(of(10, 0.0))
+    assert of(60, 0.0)[1] > 4.5 * of(10, 0.0)[1]
 
 
 def noisy_map(peak: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -158,6 +158,20 @@ def test_flat_light_gives_the_probabilities_of_scikit_learns_lda():
     np.testing.assert_allclose(found, lda.predict_proba(test.astype(np.float64)), atol=1e-3)
 
 
+def test_the_level_of_brightness_widens_the_light_in_proportion(library, light, spectra):
+    """What the brightness of a class mean leaves open is independent of the rest: variances add."""
+    sure, open_ = (
+        PosteriorSolver.build(library, PRIOR, light, level=level).solve(torch.from_numpy(spectra))
+        for level in (0.0, 0.1)
+    )
+    torch.testing.assert_close(open_.sun, sure.sun)
+    torch.testing.assert_close(open_.logits, sure.logits)
+    lit = sure.sun > 0.05
+    expected = (sure.sun_std.square() + (0.1 * sure.sun).square()).sqrt()
+    assert lit.sum() > 20
+    torch.testing.assert_close(open_.sun_std[lit], expected[lit], rtol=1e-4, atol=1e-6)
+
+
 def test_nothing_is_left_on_the_cpu(library):
     """The whole prediction on a device without data, whose tensors refuse to meet one on the CPU."""
     wave = np.linspace(450.0, 2400.0, BANDS)
