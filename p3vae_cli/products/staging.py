@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from p3vae.cli.base.errors import P3vaeError, ProductError
 from p3vae.cli.base.signals import hold_signals
 from p3vae.cli.products import transactions
 from p3vae.cli.scenes.gdal import gdal_errors
+from p3vae.cli.scenes.inputs import require_no_input
 
 _MORE_FOLDERS = 5
 """Times that an output folder is made again when another run, having failed, removes it."""
@@ -149,12 +150,6 @@ def _files_beside(name: str) -> list[str]:
     return styled + [name + side for side in transactions.SIDE_FILES if end == ".tif"]
 
 
-def require_no_input(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write over a file that the run reads."""
-    if path.exists() and any(other.exists() and path.samefile(other) for other in inputs):
-        raise ProductError("is an input and would be lost", path=path, remedy="choose another --output")
-
-
 def require_free(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:
     """Refuse a file that may not be written: an input, a folder, or, without `overwrite`, any that exists."""
     with writing(path):
@@ -167,6 +162,16 @@ def require_free(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] 
             raise ProductError(
                 "exists already", path=path, remedy="use --overwrite or choose another --output"
             )
+
+
+def save(
+    path: Path, write: Callable[[Path], object], *, overwrite: bool, inputs: Iterable[Path] = ()
+) -> None:
+    """Make one file by `write`, which gets the path to write to, and put it in its place when it is whole."""
+    with Staging(path.parent, [path.name], path.name, overwrite=overwrite, inputs=inputs) as staging:
+        with writing(path):
+            write(staging.path(path.name))
+        staging.commit()
 
 
 def require_folder(folder: Path) -> None:
