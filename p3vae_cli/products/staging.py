@@ -47,7 +47,7 @@ class Staging:
         self.folder, self._mark = folder, mark
         self._names, self._overwrite, self._inputs = tuple(names), overwrite, tuple(inputs)
         self._replaceable = frozenset(replaceable)
-        self._hidden = transactions.hidden_folder(folder, mark)
+        self._hidden = transactions.hidden_folder(folder.absolute(), mark)
         self._made: list[Path] = []
         self._handle: int | None = None
         with writing(folder):
@@ -78,9 +78,9 @@ class Staging:
         for _ in range(_MORE_FOLDERS):
             with suppress(FileNotFoundError):
                 self._make_folders()
-                return transactions.claim(self.folder, self._mark)
+                return transactions.claim(self._hidden.parent, self._mark)
         self._make_folders()
-        return transactions.claim(self.folder, self._mark)
+        return transactions.claim(self._hidden.parent, self._mark)
 
     def _make_folders(self) -> None:
         missing = [parent for parent in (self.folder, *self.folder.parents) if not parent.exists()]
