@@ -10,6 +10,16 @@ import click
 from p3vae.cli.base.batch import Shard
 from p3vae.cli.base.naming import NameTemplate
 
+
+class OutputPath(click.Path):
+    """The path of a file or folder that a command writes; see `options.FileCommand`."""
+
+    def __init__(self, *, also: tuple[str, ...] = ()) -> None:
+        """`also` are ends that follow the name of a file that is written beside it."""
+        super().__init__(path_type=Path)
+        self.also = also
+
+
 null_option = click.option(
     "-0", "--null", is_flag=True, help="Names in lists end with a zero byte (find -print0)."
 )
@@ -49,7 +59,7 @@ BATCH_OPTIONS = (
     null_option,
     click.option(
         "--log-file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=OutputPath(),
         metavar="FILE",
         help="Add a JSON line with the time for everything that happens.",
     ),

@@ -9,14 +9,15 @@ import functools
 import math
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from p3vae.cli.base.errors import UsageError
-from p3vae.cli.batch_options import BATCH_OPTIONS, batch_values
+from p3vae.cli.batch_options import BATCH_OPTIONS, OutputPath, batch_values
 
 
 class Finite(click.types.FloatParamType):
@@ -33,6 +34,58 @@ class FiniteRange(Finite, click.FloatRange):
     """A finite number in a range; to click, NaN is inside of any."""
 
 
+class FileCommand(click.Command):
+    """A command whose outputs, before any work starts, are checked to be none of its inputs.
+
+    Whatever value is the path of a file, and no `OutputPath`, is an input.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from p3vae.cli.scenes.inputs import declared, require_no_input
+
+        with declared(_inputs(ctx)):
+            for param in self.params:
+                if isinstance(param.type, OutputPath):
+                    for path in _values(ctx, param):
+                        for end in ("", *param.type.also):
+                            require_no_input(path.with_name(path.name + end))
+            return super().invoke(ctx)
+
+
+def _values(ctx: click.Context, param: click.Parameter) -> Iterator[Path]:
+    """The values of a parameter that could be paths."""
+    value = ctx.params.get(param.name or "")
+    for one in value if isinstance(value, tuple) else (value,):
+        if isinstance(one, str | Path) and Path(one).name:
+            yield Path(one)
+
+
+def _inputs(ctx: click.Context) -> Iterator[Path]:
+    """Every file that a call names, those in lists and of globs too; a list on stdin is read later."""
+    yield from ctx.meta.get(_CONFIG, ())
+    for param in ctx.command.params:
+        if isinstance(param.type, OutputPath):
+            continue
+        for path in _values(ctx, param):
+            yield path
+            if param.name == "scenes":
+                yield from _scenes(str(path), null=bool(ctx.params.get("null")))
+
+
+def _scenes(typed: str, *, null: bool) -> Iterator[Path]:
+    from p3vae.cli.base.batch import expand_scenes
+
+    is_list = typed.startswith("@")
+    if is_list:
+        yield Path(typed[1:])
+    with suppress(UsageError, OSError, ValueError):  # which the command itself will report
+        if typed == "-" or (is_list and not Path(typed[1:]).is_file()):
+            return  # a pipe can be read once
+        yield from expand_scenes([typed], null=null)
+
+
+_CONFIG = "p3vae.config"
+"""Where the path of --config is kept: it is no value of the command."""
 scenes_argument = click.argument("scenes", nargs=-1, required=True, metavar="SCENE...")
 
 _SCENE_OPTIONS = (
@@ -187,6 +240,7 @@ def _read_config(context: click.Context, config: click.Parameter, path: Path | N
     """Values of a TOML file become the defaults of the options of the same names."""
     if path is None:
         return
+    context.meta[_CONFIG] = (path,)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
@@ -250,7 +304,7 @@ _OUTPUT_OPTIONS = (
     click.option(
         "-o",
         "--output",
-        type=click.Path(path_type=Path),
+        type=OutputPath(),
         metavar="PATH",
         help="Folder for the products (a .tif if there is one map only). Default: beside the scene.",
     ),

@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("map_path", type=FILE, metavar="MAP")
 @click.option(
     "--reference",
@@ -32,9 +35,15 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--compare", type=FILE, metavar="MAP2", help="Another map on the same samples (McNemar's test)."
 )
-@click.option("--csv", "csv_path", type=FILE, metavar="FILE", help="Also write a table, one line per class.")
 @click.option(
-    "--html", "html_path", type=FILE, metavar="FILE", help="Also write a page with a reliability curve."
+    "--csv", "csv_path", type=OutputPath(), metavar="FILE", help="Also write a table, one line per class."
+)
+@click.option(
+    "--html",
+    "html_path",
+    type=OutputPath(),
+    metavar="FILE",
+    help="Also write a page with a reliability curve.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing table or page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from p3vae.cli.options import output_options, scene_options, scenes_argument
+from p3vae.cli.options import FileCommand, output_options, scene_options, scenes_argument
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
     from p3vae.cli.workflows.mapping import OutputOptions
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @scenes_argument
 @output_options
 @scene_options

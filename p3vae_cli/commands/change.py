@@ -8,13 +8,16 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("first", type=FILE, metavar="MAP1")
 @click.argument("second", type=FILE, metavar="MAP2")
-@click.option("-o", "--output", type=FILE, metavar="TIF", help="Also write a map of the changes.")
+@click.option("-o", "--output", type=OutputPath(), metavar="TIF", help="Also write a map of the changes.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing map.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def change(first: Path, second: Path, output: Path | None, overwrite: bool, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from p3vae.cli.options import (
+    FileCommand,
     device_option,
     irradiance_options,
     model_option,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.types import Method
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @scenes_argument
 @model_option
 @click.option(

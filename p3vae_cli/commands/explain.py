@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from p3vae.cli.options import irradiance_options, model_option, parse_pair, scene_options
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand, irradiance_options, model_option, parse_pair, scene_options
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("scene", type=FILE, metavar="SCENE")
 @model_option
 @click.option("--at", metavar="X,Y", help="Map coordinates of the pixel.")
 @click.option("--crs", metavar="CRS", help="CRS of --at. Default: the scene's.")
 @click.option("--pixel", metavar="COL,ROW", help="Column and row of the pixel, from 0.")
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Also draw the spectra: .html or .png.")
+@click.option(
+    "-o", "--output", type=OutputPath(), metavar="FILE", help="Also draw the spectra: .html or .png."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing drawing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @irradiance_options

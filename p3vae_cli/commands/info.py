@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from p3vae.cli.batch_options import null_option
-from p3vae.cli.options import scene_options, scenes_argument
+from p3vae.cli.batch_options import OutputPath, null_option
+from p3vae.cli.options import FileCommand, scene_options, scenes_argument
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @scenes_argument
 @click.option(
     "--json", "form", flag_value="json", help="Print JSON instead of a table; a line each for several scenes."
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--stac",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(),
     metavar="FILE",
     help="Write a STAC item (MLM) of the one model given; replaced if it exists.",
 )

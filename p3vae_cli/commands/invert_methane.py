@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
 from p3vae.cli.options import (
+    FileCommand,
     Finite,
     FiniteRange,
     device_option,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @scenes_argument
 @click.option(
     "--method",
@@ -42,7 +44,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--plume-mask", type=FILE, metavar="FILE", help="Where plumes may be: raster or polygons.")
 @click.option("-m", "--model", type=FILE, metavar="MODEL", help="A background saved by --save-model.")
 @click.option(
-    "--save-model", type=FILE, metavar="MODEL", help="Keep the background for scenes of this sensor."
+    "--save-model", type=OutputPath(), metavar="MODEL", help="Keep the background for scenes of this sensor."
 )
 @click.option(
     "--absorption", type=FILE, metavar="CSV", help="wavelength_nm, absorption [ppm-1 m-1], one way."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from p3vae.cli.options import (
+    FileCommand,
     device_option,
     irradiance_options,
     model_option,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from p3vae.cli.workflows.mapping import OutputOptions
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @scenes_argument
 @model_option
 @click.option("--relight", is_flag=True, help="Also write the reflectance of flat, sunlit ground as a cube.")

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("map_path", type=FILE, metavar="MAP")
-@click.option("-o", "--output", type=FILE, required=True, metavar="GPKG", help="GeoPackage to write.")
+@click.option("-o", "--output", type=OutputPath(), required=True, metavar="GPKG", help="GeoPackage to write.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def polygons(map_path: Path, output: Path, overwrite: bool) -> None:
     """Write the class map MAP as polygons with class, colour, pixels and hectares."""

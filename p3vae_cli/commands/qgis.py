@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.options import FileCommand
 
-@click.command()
+
+@click.command(cls=FileCommand)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="OUT")
 def qgis(folder: Path) -> None:
     """Write OUT/p3vae.qgz, a QGIS project of all products in the folder OUT.

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("folder", type=FILE, metavar="OUT")
-@click.option("-o", "--output", type=FILE, metavar="HTML", help="Page to write. Default: OUT/report.html.")
+@click.option(
+    "-o", "--output", type=OutputPath(), metavar="HTML", help="Page to write. Default: OUT/report.html."
+)
 @click.option(
     "-m", "--model", type=FILE, metavar="MODEL", help="Also show this model: spectra, validation, settings."
 )

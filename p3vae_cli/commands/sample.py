@@ -7,12 +7,15 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("map_path", type=FILE, metavar="MAP")
-@click.option("-o", "--output", type=FILE, required=True, metavar="GPKG", help="GeoPackage to write.")
+@click.option("-o", "--output", type=OutputPath(), required=True, metavar="GPKG", help="GeoPackage to write.")
 @click.option(
     "-n", "--n", "count", type=click.IntRange(1), default=300, show_default=True, help="Samples in all."
 )

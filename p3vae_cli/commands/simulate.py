@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from p3vae.cli.base.errors import UsageError
-from p3vae.cli.options import FiniteRange
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand, FiniteRange
 
 LAYOUTS = ("geotiff", "envi", "prisma-l2d", "prisma-l1")
 
@@ -22,10 +23,8 @@ def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[
     return int(parts[0]), int(parts[-1])
 
 
-@click.command()
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Scene file, or a folder for it."
-)
+@click.command(cls=FileCommand)
+@click.option("-o", "--output", type=OutputPath(), required=True, help="Scene file, or a folder for it.")
 @click.option(
     "--layout", type=click.Choice(LAYOUTS), help="Product to imitate [default: by the file's name]."
 )

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("map_path", type=FILE, metavar="MAP")
-@click.option("-o", "--output", type=FILE, required=True, metavar="TIF", help="Map to write.")
+@click.option("-o", "--output", type=OutputPath(), required=True, metavar="TIF", help="Map to write.")
 @click.option(
     "--radius", type=click.IntRange(1, 50), default=1, show_default=True, metavar="PIXELS", help="1 is 3 x 3."
 )

@@ -6,16 +6,19 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE, required=False, metavar="[MODEL]")
 @click.option(
     "-o",
     "--output",
     "outputs",
-    type=FILE,
+    type=OutputPath(),
     multiple=True,
     required=True,
     metavar="FILE",

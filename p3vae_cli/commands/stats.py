@@ -7,14 +7,17 @@ from pathlib import Path
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand
+
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("map_path", type=FILE, metavar="MAP")
 @click.option("--zones", type=FILE, required=True, metavar="FILE", help="Polygons, any OGR format.")
 @click.option("--zone-field", metavar="NAME", help="Attribute that names the zones. Default: their number.")
-@click.option("--csv", "csv_path", type=FILE, metavar="FILE", help="Also write a table.")
+@click.option("--csv", "csv_path", type=OutputPath(), metavar="FILE", help="Also write a table.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def stats(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from p3vae.cli.options import irradiance_options, model_option, scene_options
+from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.options import FileCommand, irradiance_options, model_option, scene_options
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("scene", type=FILE, metavar="SCENE")
 @model_option
-@click.option("-o", "--output", type=FILE, required=True, metavar="GPKG", help="GeoPackage to write.")
+@click.option("-o", "--output", type=OutputPath(), required=True, metavar="GPKG", help="GeoPackage to write.")
 @click.option(
     "-n", "--n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="Places."
 )

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from p3vae.cli.batch_options import OutputPath
 from p3vae.cli.options import (
+    FileCommand,
     config_option,
     device_option,
     irradiance_options,
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from p3vae.cli.workflows.irradiance import IrradianceOptions
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @scenes_argument
 @click.option(
     "--labels",
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(also=(".checkpoint",)),
     required=True,
     metavar="MODEL",
     help="Model file to write.",

@@ -17,6 +17,7 @@ from p3vae.cli.products.rasters import gdal_environment
 from p3vae.cli.products.styles import Categories, Category
 from p3vae.cli.scenes.base import Grid, reading, same_place
 from p3vae.cli.scenes.class_rasters import category_names, class_colours
+from p3vae.cli.scenes.drivers import open_geotiff
 
 UNKNOWN_NAME = "unknown"
 _NO_COLOUR = "#808080"
@@ -57,7 +58,7 @@ class MapFile:
 
 def read_map(path: Path) -> MapFile:
     """A map of any GDAL format; whole numbers are classes, others a quantity."""
-    with gdal_environment(), reading(path), rasterio.open(path, driver="GTiff") as source:
+    with gdal_environment(), reading(path), open_geotiff(path) as source:
         if source.count > 1:
             raise UsageError(
                 f"has {source.count} bands, and a map has one",

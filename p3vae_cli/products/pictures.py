@@ -26,6 +26,7 @@ from p3vae.cli.products.styles import (
     style_document,
 )
 from p3vae.cli.scenes.base import Scene, reading
+from p3vae.cli.scenes.drivers import open_geotiff
 
 Image = npt.NDArray[np.uint8]
 """(rows, cols, 4): red, green, blue, alpha."""
@@ -104,7 +105,7 @@ def scene_picture(scene: Scene, size: int, area: Window, onto: SwathMap | None =
 
 def cube_picture(path: Path, size: int) -> Image:
     """A cube of ours (`relit`) in true colour."""
-    with gdal_environment(), reading(path), rasterio.open(path, driver="GTiff") as source:
+    with gdal_environment(), reading(path), open_geotiff(path) as source:
         wavelengths = [float(source.tags(band)["wavelength"]) for band in source.indexes]
         step = _step(source.shape, size)
         shape = (3, -(-source.height // step), -(-source.width // step))
@@ -148,7 +149,7 @@ def _rgb(colour: str) -> tuple[int, int, int]:
 def raster_style(path: Path) -> bytes | None:
     """A QGIS style that shows a cube in true colour; None for a file that GDAL does not read as one."""
     try:
-        with gdal_environment(), rasterio.open(path, driver="GTiff") as source:
+        with gdal_environment(), open_geotiff(path) as source:
             centres = [_wavelength(source, band) for band in source.indexes]
             known = [band for band, centre in zip(source.indexes, centres, strict=True) if centre is not None]
             if len(known) < 3:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import geopandas
-import pyogrio
-from pyogrio.errors import DataLayerError, DataSourceError
 
 from p3vae.cli.base.errors import ProductError
 from p3vae.cli.products.manifest import read_manifest
@@ -18,7 +16,7 @@ from p3vae.cli.products.staging import Staging, writing
 from p3vae.cli.products.transactions import BusyError
 from p3vae.cli.products.vector_styles import plume_style
 from p3vae.cli.products.vectors import write_geopackage
-from p3vae.cli.scenes.drivers import read_polygons
+from p3vae.cli.scenes.vectors import read_polygons
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -84,8 +82,8 @@ def _require_ours(path: Path) -> None:
     if not path.exists():
         return
     try:
-        fields = set(pyogrio.read_info(path, layer=_LAYER)["fields"])
-    except (DataSourceError, DataLayerError):
+        fields = set(read_polygons(path, ProductError).columns)
+    except ProductError:
         fields = set()
     if not fields >= _OURS:
         raise ProductError("is not a table of plumes that p3vae wrote", path=path, remedy="rename it first")

@@ -14,6 +14,7 @@ from scipy import ndimage
 from p3vae.cli.products.make import RunSummary
 from p3vae.cli.products.staging import Staging
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.drivers import open_geotiff
 from p3vae.physics.quality import Quality
 
 Values = npt.NDArray[np.floating[Any]]
@@ -81,7 +82,7 @@ class MethaneMap:
         tags = _tags(paths["methane"])
         if summary.swath is not None:
             paths = dict(summary.swath.rasters)
-        with rasterio.open(paths["methane"]) as source:
+        with open_geotiff(paths["methane"]) as source:
             ppm_m, grid = source.read(1), _grid(source)
             missing = ppm_m == source.nodata
         std, sensitivity, quality = (
@@ -113,12 +114,12 @@ def _grid(source: rasterio.DatasetReader) -> Grid:
 
 
 def _tags(path: Path) -> dict[str, str]:
-    with rasterio.open(path) as source:
+    with open_geotiff(path) as source:
         return {key: value for key, value in source.tags().items() if key.startswith("P3VAE_")}
 
 
 def _band(path: Path) -> Values:
-    with rasterio.open(path) as source:
+    with open_geotiff(path) as source:
         values: Values = source.read(1)
         return values
 

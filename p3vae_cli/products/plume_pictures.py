@@ -16,7 +16,7 @@ from scipy import ndimage
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.products.areas import WGS84, to_map
 from p3vae.cli.products.make import RunSummary
-from p3vae.cli.products.manifest import read_manifest
+from p3vae.cli.products.manifest import read_manifest, sha256
 from p3vae.cli.products.maps import MapFile, read_map
 from p3vae.cli.products.pictures import Image, coloured, png, scale_of, stretched
 from p3vae.cli.products.staging import Staging, writing
@@ -37,13 +37,23 @@ _NAME = "{stem}_plume-{number}.png"
 
 
 def earlier_pictures(manifest: Path, stem: str, made: set[str]) -> list[str]:
-    """Names of pictures that an earlier run listed and this one has not made."""
+    """Names of pictures that an earlier run listed, as they are now, and this one has not made."""
     record = read_manifest(manifest) or {}
     earlier = record.get("earlier_runs")
     runs = [record, *(earlier if isinstance(earlier, list) else [])]
-    listed = [p.get("file") for run in runs if isinstance(run, dict) for p in run.get("products", ())]
     pattern = re.compile(_NAME.format(stem=re.escape(stem), number=r"\d+"))
-    return sorted({str(name) for name in listed if pattern.fullmatch(str(name))} - made)
+    listed = {
+        str(product["file"]): product.get("sha256")
+        for run in runs
+        for product in run.get("products", ())
+        if pattern.fullmatch(str(product["file"]))
+    }
+    folder = manifest.parent
+    return sorted(
+        name
+        for name in listed.keys() - made
+        if (folder / name).is_file() and sha256(folder / name) == listed[name]
+    )
 
 
 @dataclass(frozen=True, eq=False)

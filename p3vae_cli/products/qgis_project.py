@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import rasterio
 from rasterio.crs import CRS
 from rasterio.warp import transform_bounds
 
@@ -22,6 +21,7 @@ from p3vae.cli.products.maps import dataset_grid
 from p3vae.cli.products.rasters import gdal_environment
 from p3vae.cli.products.staging import Staging, writing
 from p3vae.cli.scenes.base import Grid, reading
+from p3vae.cli.scenes.drivers import open_geotiff
 
 PROJECT = "p3vae.qgz"
 _INSIDE = "p3vae.qgs"
@@ -96,7 +96,7 @@ def project_document(folder: Path, layers: Sequence[ProjectLayer]) -> bytes:
 
 
 def _grid(path: Path) -> Grid:
-    with gdal_environment(), reading(path), rasterio.open(path, driver="GTiff") as source:
+    with gdal_environment(), reading(path), open_geotiff(path) as source:
         return dataset_grid(source)
 
 

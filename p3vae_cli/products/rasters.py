@@ -38,6 +38,7 @@ from p3vae.cli.products.styles import (
 )
 from p3vae.cli.scenes.base import Grid
 from p3vae.cli.scenes.class_rasters import CLASS_NAMES_TAG
+from p3vae.cli.scenes.drivers import gdal_name, open_geotiff
 from p3vae.cli.scenes.gdal import gdal_errors
 
 Array = npt.NDArray[Any]
@@ -123,7 +124,7 @@ class RasterSink:
         self.working = staging.path(f".working-{name}")
         """The raster as written so far; plain, without overviews."""
         with writing(self.final):
-            self._dataset = rasterio.open(self.working, "w", **self._profile())
+            self._dataset = rasterio.open(gdal_name(self.working), "w", **self._profile())
             self._describe(tags or {})
 
     @property
@@ -239,7 +240,7 @@ class RasterSink:
 
     def _verify(self) -> None:
         """Read the raster back: GDAL may report a failed write only in passing when it closes a file."""
-        with rasterio.open(self._staging.path(self.name)) as raster:
+        with open_geotiff(self._staging.path(self.name)) as raster:
             for band, expected in enumerate(self.statistics, start=1):
                 found = Statistics()
                 for _, block in raster.block_windows(band):

@@ -9,7 +9,6 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-import rasterio
 from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
@@ -22,6 +21,7 @@ from p3vae.cli.products.grids import subgrid, whole
 from p3vae.cli.products.rasters import RasterSink
 from p3vae.cli.products.styles import Categories
 from p3vae.cli.scenes.base import Grid, OrthoGrid, Pixels, Scene
+from p3vae.cli.scenes.drivers import open_geotiff
 from p3vae.cli.scenes.utm import utm_epsg
 
 Array = npt.NDArray[Any]
@@ -155,7 +155,7 @@ def swath_map(
 def resample(source: Path, sink: RasterSink, onto: SwathMap) -> None:
     """Bring a swath raster onto the map grid of `sink`, strip by strip."""
     nearest = isinstance(sink.spec.style, Categories)
-    with rasterio.open(source) as swath:
+    with open_geotiff(source) as swath:
         for window in _strips(sink.grid):
             strip = [
                 onto.values(swath.read(band), window, sink.nodata, nearest=nearest) for band in swath.indexes

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.errors import ProductError, UsageError
 from p3vae.cli.products.areas import pixel_area_m2
 from p3vae.cli.products.footprint import footprint
 from p3vae.cli.products.manifest import Provenance, finite, sha256
@@ -65,6 +65,19 @@ def collection_name(command: str) -> str:
 def collection_id(command: str) -> str:
     """The same wherever the folder lies."""
     return f"p3vae-{command}"
+
+
+def require_stac(path: Path, **expected: str) -> None:
+    """Refuse to replace a file that is no STAC document of ours, as `expected` of its members."""
+    if not os.path.lexists(path):
+        return
+    try:
+        document = json.loads(path.read_bytes())
+        ours = "stac_version" in document and expected.items() <= document.items()
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        ours = False
+    if not ours:
+        raise ProductError("is no STAC file that p3vae wrote", path=path, remedy="rename it first")
 
 
 def stac_item(

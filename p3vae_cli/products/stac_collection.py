@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from p3vae.cli.base.errors import ProductError
 from p3vae.cli.products import transactions
-from p3vae.cli.products.stac import collection_id, collection_name, item_pattern
+from p3vae.cli.products.stac import collection_id, collection_name, item_pattern, require_stac
 from p3vae.cli.products.staging import Staging, writing
 
 _PATIENCE_S = 60.0
@@ -31,13 +30,13 @@ def write_collection(folder: Path, command: str) -> Path | None:
                 items = list(_items(path, command))
                 if not items:
                     return None
+                require_stac(path, type="Collection", id=collection_id(command))
                 with writing(path):
                     staging.path(path.name).write_bytes(_document(items, command))
                 staging.commit()
             return path
-        except ProductError:
-            hidden = transactions.hidden_folder(folder, path.name)
-            if time.monotonic() > until or not transactions.is_locked(hidden):
+        except transactions.BusyError:
+            if time.monotonic() > until:
                 raise
             time.sleep(0.1)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from p3vae.cli.products.manifest import finite
-from p3vae.cli.products.stac import classification
-from p3vae.cli.products.staging import Staging, writing
+from p3vae.cli.products.stac import classification, require_stac
+from p3vae.cli.products.staging import save
+from p3vae.cli.scenes.inputs import require_no_input
 
 if TYPE_CHECKING:
     from pystac.extensions.mlm import ModelInput, ModelOutput
@@ -26,10 +27,10 @@ _ALWAYS: dict[str, Any] = {
 
 def write_model_item(path: Path, model: Path, kind: str, card: Mapping[str, Any]) -> None:
     """Write the item of a model file with this card; an earlier one is replaced."""
-    with Staging(path.parent, [path.name], path.name, overwrite=True, inputs=[model]) as staging:
-        with writing(path):
-            staging.path(path.name).write_bytes(model_item(path, model, kind, card))
-        staging.commit()
+    require_no_input(path, [model])
+    require_stac(path, type="Feature")
+    content = model_item(path, model, kind, card)
+    save(path, lambda staged: staged.write_bytes(content), overwrite=True, inputs=[model])
 
 
 def model_item(path: Path, model: Path, kind: str, card: Mapping[str, Any]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from p3vae.cli.base.errors import P3vaeError, ProductError
 from p3vae.cli.base.signals import hold_signals
 from p3vae.cli.products import transactions
 from p3vae.cli.scenes.gdal import gdal_errors
+from p3vae.cli.scenes.inputs import require_no_input
 
 _MORE_FOLDERS = 5
 """Times that an output folder is made again when another run, having failed, removes it."""
@@ -46,7 +47,7 @@ class Staging:
         self.folder, self._mark = folder, mark
         self._names, self._overwrite, self._inputs = tuple(names), overwrite, tuple(inputs)
         self._replaceable = frozenset(replaceable)
-        self._hidden = transactions.hidden_folder(folder, mark)
+        self._hidden = transactions.hidden_folder(folder.absolute(), mark)
         self._made: list[Path] = []
         self._handle: int | None = None
         with writing(folder):
@@ -56,7 +57,11 @@ class Staging:
     def __enter__(self) -> Self:
         with writing(self.folder):
             try:
-                self._handle = self._acquire()
+                self._handle = self._claim()
+                self._require_free()
+            except P3vaeError:
+                self._discard()
+                raise
             except OSError as error:
                 self._discard()
                 raise ProductError(
@@ -64,22 +69,18 @@ class Staging:
                     path=self.folder,
                     remedy="choose another --output",
                 ) from error
-            if self._handle is None:
-                raise transactions.busy(self._hidden)
-            try:
-                self._require_free()
             except BaseException:
                 self._discard()
                 raise
         return self
 
-    def _acquire(self) -> int | None:
+    def _claim(self) -> int:
         for _ in range(_MORE_FOLDERS):
             with suppress(FileNotFoundError):
                 self._make_folders()
-                return transactions.acquire(self._hidden)
+                return transactions.claim(self._hidden.parent, self._mark)
         self._make_folders()
-        return transactions.acquire(self._hidden)
+        return transactions.claim(self._hidden.parent, self._mark)
 
     def _make_folders(self) -> None:
         missing = [parent for parent in (self.folder, *self.folder.parents) if not parent.exists()]
@@ -89,17 +90,21 @@ class Staging:
 
     def _require_free(self) -> None:
         for name in self._names:
-            path = self.folder / name
-            overwrite = self._overwrite or name in self._replaceable
-            require_free(path, overwrite=overwrite, inputs=self._inputs)
-            if path.suffix == ".tif" and not overwrite:
-                for other in (*(name + end for end in transactions.SIDE_FILES), f"{path.stem}.qml"):
-                    require_free(self.folder / other)
+            overwrite = self._may_replace(name)
+            require_free(self.folder / name, overwrite=overwrite, inputs=self._inputs)
+            for beside in _files_beside(name):
+                if overwrite:
+                    require_no_input(self.folder / beside, self._inputs)
+                else:
+                    require_free(self.folder / beside)
+
+    def _may_replace(self, name: str) -> bool:
+        return self._overwrite or name in self._replaceable
 
     def path(self, name: str) -> Path:
         """Where the file that will be called `name` is made."""
         assert self._handle is not None, "a Staging is used in a with block"
-        return self._hidden / name
+        return self._hidden / transactions.NEW / name
 
     def add(self, name: str) -> None:
         """Announce one more file, under the same conditions as those named at first."""
@@ -109,17 +114,15 @@ class Staging:
     def commit(self, remove: Iterable[str] = ()) -> None:
         """Move every staged file into place, the mark last; earlier files called `remove` go with it."""
         assert self._handle is not None, "a Staging is used in a with block"
-        own = {transactions.LOCK, transactions.LIST, transactions.REMOVALS}
-        staged = sorted(
-            (file for file in self._hidden.iterdir() if file.name not in own),
-            key=lambda file: (file.name == self._mark, file.name in self._names, file.name),
-        )
         with writing(self.folder), hold_signals():
             self._require_free()
-            for file in staged:
-                transactions.sync(file)
-            transactions.decide(self._hidden, [file.name for file in staged], list(remove))
-            transactions.complete(self._hidden)
+            staged = {file.name for file in self.path("").iterdir()}
+            replaced = {name for name in self._names if self._may_replace(name)}
+            replaced |= {beside for name in replaced for beside in _files_beside(name)}
+            replaced |= staged if self._overwrite else set()
+            if self._mark not in self._names:
+                replaced.add(self._mark)
+            transactions.commit(self._hidden, self._mark, replaced | set(remove))
             self._made.clear()
 
     def __exit__(
@@ -130,8 +133,8 @@ class Staging:
 
     def _discard(self) -> None:
         if self._handle is not None:
-            decided = (self._hidden / transactions.LIST).exists()  # a move failed: the next run goes on
-            transactions.release(self._hidden, self._handle, keep=decided)
+            with suppress(OSError, ProductError):  # the next run goes on
+                transactions.leave(self._hidden, self._handle)
             self._handle = None
         with suppress(OSError):
             self._hidden.rmdir()  # made, but its lock could not be
@@ -140,19 +143,35 @@ class Staging:
                 made.rmdir()
 
 
+def _files_beside(name: str) -> list[str]:
+    """Names of files that belong to a product: its style, and what GDAL has noted about an earlier one."""
+    end = Path(name).suffix
+    styled = [f"{Path(name).stem}.qml"] if end in (".tif", ".gpkg") else []
+    return styled + [name + side for side in transactions.SIDE_FILES if end == ".tif"]
+
+
 def require_free(path: Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> None:
     """Refuse a file that may not be written: an input, a folder, or, without `overwrite`, any that exists."""
     with writing(path):
-        if not path.exists():
+        if not os.path.lexists(path):
             return
-        if any(other.exists() and path.samefile(other) for other in inputs):
-            raise ProductError("is an input and would be lost", path=path, remedy="choose another --output")
+        require_no_input(path, inputs)
         if path.is_dir():
             raise ProductError("is a folder", path=path, remedy="choose another --output")
         if not overwrite:
             raise ProductError(
                 "exists already", path=path, remedy="use --overwrite or choose another --output"
             )
+
+
+def save(
+    path: Path, write: Callable[[Path], object], *, overwrite: bool, inputs: Iterable[Path] = ()
+) -> None:
+    """Make one file by `write`, which gets the path to write to, and put it in its place when it is whole."""
+    with Staging(path.parent, [path.name], path.name, overwrite=overwrite, inputs=inputs) as staging:
+        with writing(path):
+            write(staging.path(path.name))
+        staging.commit()
 
 
 def require_folder(folder: Path) -> None:

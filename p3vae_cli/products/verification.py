@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rasterio.errors import RasterioError
 
-from p3vae.cli.base.errors import UsageError
+from p3vae.cli.base.errors import ProductError, UsageError
 from p3vae.cli.products import transactions
 from p3vae.cli.products.manifest import read_manifest, sha256
 from p3vae.cli.products.staging import writing
@@ -39,10 +40,12 @@ class Verified:
 
 @dataclass(frozen=True)
 class Leftover:
-    """The hidden folder of a run that is under way or was killed."""
+    """The hidden folder of a run that is under way or was killed, or a foreign one of such a name."""
 
     path: Path
-    state: Literal["in use", "to be finished", "to be removed"]
+    state: transactions.State
+    problem: str = ""
+    """Why it could not be cleaned."""
 
     def record(self) -> dict[str, Any]:
         """One line of JSON."""
@@ -72,11 +75,17 @@ def _manifests(places: Sequence[Path]) -> Iterator[Path]:
     for place in places:
         if place.is_dir():
             found = (path for path in place.rglob(_MANIFESTS) if path.is_file())
-            yield from sorted(path for path in found if not path.parent.name.startswith(transactions.PREFIX))
-        elif place.is_file():
-            yield place
+            yield from sorted(
+                path for path in found if not any(p.startswith(transactions.PREFIX) for p in path.parts)
+            )
         else:
-            raise UsageError("no such file or folder", path=place, remedy="give an output folder")
+            _require_there(place)
+            yield place
+
+
+def _require_there(place: Path) -> None:
+    if not (place.is_dir() or place.is_file()):
+        raise UsageError("no such file or folder", path=place, remedy="give an output folder")
 
 
 def _problems(folder: Path, product: Mapping[str, Any]) -> Iterator[str]:
@@ -102,27 +111,27 @@ def _problems(folder: Path, product: Mapping[str, Any]) -> Iterator[str]:
 
 
 def leftovers(places: Sequence[Path]) -> Iterator[Leftover]:
-    """Hidden folders of runs below `places`, and whether their owners are alive."""
+    """Hidden folders of runs below `places`, and whether their owners are alive.
+
+    Links are not followed, and other hidden folders (.git) not entered.
+    """
     for place in places:
-        folder = place if place.is_dir() else place.parent
-        for hidden in sorted(folder.rglob(f"{transactions.PREFIX}*")):
-            if hidden.is_dir() and not hidden.is_symlink():
-                yield _leftover(hidden)
-
-
-def _leftover(hidden: Path) -> Leftover:
-    if transactions.is_locked(hidden):
-        return Leftover(hidden, "in use")
-    decided = (hidden / transactions.LIST).exists()
-    return Leftover(hidden, "to be finished" if decided else "to be removed")
+        _require_there(place)
+        for folder, names, _ in os.walk(place if place.is_dir() else place.parent):
+            for name in sorted(names):
+                hidden = Path(folder, name)
+                if name.startswith(transactions.PREFIX) and not hidden.is_symlink():
+                    yield Leftover(hidden, transactions.state_of(hidden))
+            names[:] = sorted(name for name in names if not name.startswith("."))
 
 
 def clean(places: Sequence[Path]) -> Iterator[Leftover]:
-    """Finish or remove what dead runs left; what is in use stays."""
+    """Finish or remove what dead runs left; what is in use, or foreign, stays."""
     for found in leftovers(places):
-        if found.state != "in use":
-            with writing(found.path):
-                transactions.finish_dead_run(
-                    found.path.parent, found.path.name.removeprefix(transactions.PREFIX)
-                )
-        yield found
+        try:
+            if found.state in ("to be finished", "to be removed"):
+                with writing(found.path):
+                    transactions.clean(found.path)
+            yield found
+        except ProductError as error:
+            yield replace(found, problem=str(error))

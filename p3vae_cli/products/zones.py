@@ -15,9 +15,9 @@ from rasterio import features
 
 from p3vae.cli.base.errors import LabelError
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.masking import in_crs
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
+from p3vae.cli.scenes.vectors import read_polygons
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from p3vae.cli.samples.pixels import (
 )
 from p3vae.cli.scenes.base import Grid, reading, same_place
 from p3vae.cli.scenes.class_rasters import category_names, class_colours
-from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
+from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset, open_geotiff
 from p3vae.cli.scenes.gdal import GdalError, gdal_errors
 
 
@@ -104,7 +104,7 @@ def _on_grid(
 
 def quantity_on_grid(path: Path, grid: Grid) -> npt.NDArray[np.float64]:
     """The values of a raster of some quantity on `grid`, (rows, cols); NaN where it has none."""
-    with reading(path), rasterio.open(path, driver="GTiff") as source:
+    with reading(path), open_geotiff(path) as source:
         values = _on_grid(source, grid, path, continuous=True).astype(np.float64)
         return values if source.nodata is None else np.where(values == source.nodata, np.nan, values)
 

@@ -27,9 +27,9 @@ from p3vae.cli.samples.pixels import (
     names_alike,
 )
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.masking import in_crs
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
+from p3vae.cli.scenes.vectors import read_polygons
 
 SUBPIXELS = 4
 """A pixel's share inside a polygon is counted on a lattice of SUBPIXELS x SUBPIXELS points."""

@@ -20,8 +20,9 @@ from rasterio.errors import RasterioError
 from p3vae.cli.base.errors import P3vaeError, UsageError
 from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, OrthoGrid, Scene, reading, same_place
-from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset, read_polygons
+from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
+from p3vae.cli.scenes.vectors import read_polygons
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -60,7 +61,9 @@ def read_mask(mask: Path, grid: Grid, ortho: OrthoGrid | None = None) -> Mask:
         mask.stat()
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path=mask, remedy="check the path") from error
-    not_a_raster = (RasterioError, ForeignFileError, IsADirectoryError)
+    if mask.is_dir():  # a geodatabase
+        return _PolygonMask(_pixel_polygons(mask, grid))
+    not_a_raster = (RasterioError, ForeignFileError)
     with suppress(*not_a_raster), open_dataset(mask) as source:  # it may be polygons then
         if source.count:
             if ortho is not None and _fits(source, ortho.grid):

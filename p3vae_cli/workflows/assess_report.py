@@ -12,7 +12,7 @@ from rich.text import Text
 
 from p3vae.cli.base.tables import write_rows
 from p3vae.cli.products.areas import area_format
-from p3vae.cli.products.staging import require_free, writing
+from p3vae.cli.products.staging import save
 from p3vae.cli.products.styles import Category
 from p3vae.cli.workflows.assess import Assessment, ClassAssessment, QuantityAssessment
 from p3vae.models.accuracy import Z_95
@@ -41,7 +41,6 @@ def show(found: Assessment, console: Console) -> None:
 
 def save_csv(found: Assessment, path: Path, *, overwrite: bool) -> None:
     """One line per class and one for the whole map, or the scores of a quantity."""
-    require_free(path, overwrite=overwrite, inputs=(found.map, found.reference))
     if isinstance(found, QuantityAssessment):
         scores = _quantity_record(found)
         rows: list[list[object]] = [list(scores), list(scores.values())]
@@ -50,8 +49,8 @@ def save_csv(found: Assessment, path: Path, *, overwrite: bool) -> None:
         names = [item.name for item in found.classes]
         rows = [[*lines[0], *(f"samples_reference_{name}" for name in names)]]
         rows += [[*line.values(), *counts] for line, counts in zip(lines, found.counts.tolist(), strict=True)]
-    with writing(path):
-        write_rows(path, rows)
+    inputs = (found.map, found.reference)
+    save(path, lambda staged: write_rows(staged, rows), overwrite=overwrite, inputs=inputs)
 
 
 def _quantity_record(found: QuantityAssessment) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from p3vae.cli.products.transactions import finish_dead_run
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
 from p3vae.cli.scenes.base import reading
 from p3vae.cli.scenes.identity import identify
+from p3vae.cli.scenes.inputs import declared_inputs, require_no_input
 from p3vae.cli.scenes.masking import masked
 from p3vae.cli.workflows.outcomes import Outcome, failed
 
@@ -294,7 +295,7 @@ def scene_task(
 ) -> SceneTask:
     """The task of a call: its inputs are never replaced, its request is known by the files' content."""
     run = outputs.run
-    inputs = (*paths, outputs.mask) if outputs.mask else tuple(paths)
+    inputs = (*paths, *declared_inputs(), *([outputs.mask] if outputs.mask else []))
     asked = {
         "command": job.command,
         **job.request(),
@@ -324,6 +325,9 @@ def map_scenes(scenes: Sequence[str], scene_options: SceneOptions, outputs: Outp
     require_products_of_their_own(every, outputs)
     if job.kept is not None and len(every) > 1:
         raise UsageError(f"{job.kept} can be made of one scene, and there are {len(every)}")
+    for kept in (outputs.log_file, job.kept):
+        if kept is not None:
+            require_no_input(kept, every)  # those of a list on stdin are known now
     paths = outputs.shard.of(every) if outputs.shard else every
     folder = common_folder(every, outputs)
     require_replaceable(folder, outputs)

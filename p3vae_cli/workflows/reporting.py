@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, BinaryIO, Self
 
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +23,8 @@ from p3vae.cli.workflows.mapping import OutputOptions
 from p3vae.cli.workflows.outcomes import Outcome
 from p3vae.cli.workflows.summaries import print_summary
 
+_LONGEST_LINE = 10_000
+"""Of a log, as far as it is looked at [bytes]."""
 _MOST_FAILURES = 20
 """Failed scenes that the closing table names; the log and the JSON lines have all."""
 
@@ -33,13 +35,14 @@ class Reporter:
     def __init__(self, command: str, scenes: Sequence[Path], outputs: OutputOptions) -> None:
         self._command, self._scenes, self._outputs = command, scenes, outputs
         self._outcomes: dict[Path, Outcome] = {}
-        self._log: TextIO | None = None
+        self._log: BinaryIO | None = None
         self._started = time.monotonic()
 
     def __enter__(self) -> Self:
         if self._outputs.log_file is not None:
             try:
-                self._log = self._outputs.log_file.open("a", encoding="utf-8", errors="replace")
+                _require_log(self._outputs.log_file)
+                self._log = self._outputs.log_file.open("ab", buffering=0)
             except (OSError, ValueError) as error:
                 raise UsageError(
                     f"cannot be written: {getattr(error, 'strerror', None) or error}",
@@ -111,7 +114,7 @@ class Reporter:
         if self._log is not None:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             try:
-                print(json.dumps(finite({"time": now, **record})), file=self._log, flush=True)
+                self._log.write(json.dumps(finite({"time": now, **record})).encode() + b"\n")
             except OSError as error:
                 note(f"warning: {self._outputs.log_file} cannot be written: {error.strerror}")
 
@@ -137,6 +140,20 @@ class Reporter:
             console.print(f"failed: {error}", highlight=False, soft_wrap=True)
         if len(errors) > _MOST_FAILURES:
             console.print(f"failed: {len(errors) - _MOST_FAILURES} more", highlight=False)
+
+
+def _require_log(path: Path) -> None:
+    """Refuse to add lines to a file that is no log of ours."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    with path.open("rb") as file:
+        first = file.readline(_LONGEST_LINE)
+    try:
+        known = "event" in json.loads(first)
+    except (ValueError, TypeError, RecursionError):
+        known = False
+    if not known:
+        raise UsageError("is no log of p3vae", path=path, remedy="choose another --log-file")
 
 
 def _trace(outcome: Outcome) -> dict[str, str]:

@@ -13,7 +13,7 @@ from p3vae.cli.base.errors import LabelError
 from p3vae.cli.base.tables import write_rows
 from p3vae.cli.products.areas import M2_PER_HECTARE, row_areas_m2
 from p3vae.cli.products.maps import MapFile, read_map
-from p3vae.cli.products.staging import require_free, writing
+from p3vae.cli.products.staging import save
 from p3vae.cli.products.zones import Zone, read_zones
 
 Row = dict[str, Any]
@@ -83,9 +83,8 @@ def table(rows: list[Row]) -> Table:
 
 def save_csv(rows: list[Row], path: Path, *, overwrite: bool, inputs: tuple[Path, ...]) -> None:
     """For spreadsheets."""
-    require_free(path, overwrite=overwrite, inputs=inputs)
-    with writing(path):
-        write_rows(path, [list(rows[0]), *(list(row.values()) for row in rows)])
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    save(path, lambda staged: write_rows(staged, lines), overwrite=overwrite, inputs=inputs)
 
 
 def _text(value: Any) -> str:

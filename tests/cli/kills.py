@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-STEPS = ("replace", "unlink")
+STEPS = ("mkdir", "replace", "rmdir", "unlink")
 """Methods of `Path` that change what a folder holds."""
 LONGEST_S = 300
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.products.staging import require_free, writing
+from p3vae.cli.products.staging import save
 from p3vae.cli.workflows.assess import Assessment, ClassAssessment
 from p3vae.cli.workflows.assess_report import hectare_format, record
 from p3vae.cli.workflows.report import page
@@ -24,11 +24,11 @@ _FEWEST = 5
 
 def save_html(found: Assessment, path: Path, *, overwrite: bool) -> None:
     """An assessment as a page of its own."""
-    require_free(path, overwrite=overwrite, inputs=(found.map, found.reference))
     title = f"Assessment of {found.map.name}"
     content = assessment_section(found) if isinstance(found, ClassAssessment) else page.facts(record(found))
-    with writing(path):
-        path.write_text(page.page(title, [f"<h1>{escape(title)}</h1>", content]), encoding="utf-8")
+    text = page.page(title, [f"<h1>{escape(title)}</h1>", content]).encode()
+    inputs = (found.map, found.reference)
+    save(path, lambda staged: staged.write_bytes(text), overwrite=overwrite, inputs=inputs)
 
 
 def assessment_section(found: ClassAssessment) -> str:

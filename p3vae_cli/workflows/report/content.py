@@ -20,8 +20,8 @@ from p3vae.cli.products.pictures import (
     scene_picture,
 )
 from p3vae.cli.products.titles import ordered, title_of
-from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
+from p3vae.cli.scenes.vectors import read_polygons
 from p3vae.cli.workflows.report import page
 from p3vae.cli.workflows.report.runs import SceneProducts
 from p3vae.cli.workflows.report.scenes import open_mapped

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from p3vae.cli.base.errors import P3vaeError, UsageError
-from p3vae.cli.products.staging import require_free, writing
+from p3vae.cli.products.staging import save
 from p3vae.cli.workflows.report import page
 from p3vae.cli.workflows.report.charts import Axis, Line, Values, line_chart
 
@@ -40,14 +40,16 @@ def save_charts(
         raise UsageError(
             f"is neither {' nor '.join(FIGURE_SUFFIXES)}", path=path, remedy="choose one of them"
         )
-    require_free(path, overwrite=overwrite, inputs=inputs)
-    with writing(path):
+
+    def write(staged: Path) -> None:
         if path.suffix.lower() == ".png":
-            _save_png(charts, path)
+            _save_png(charts, staged)
             return
         figures = "".join(f"<figure>{_legend(chart)}{_svg(chart)}</figure>" for chart in charts)
         body = [f"<h1>{escape(title)}</h1>", content, f'<div class="charts">{figures}</div>']
-        path.write_text(page.page(title, body), encoding="utf-8")
+        staged.write_text(page.page(title, body), encoding="utf-8")
+
+    save(path, write, overwrite=overwrite, inputs=inputs)
 
 
 def _svg(chart: Chart) -> str:

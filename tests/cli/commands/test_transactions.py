@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from p3vae.cli.products.manifest import sha256
-from p3vae.cli.products.transactions import acquire, hidden_folder, release
+from p3vae.cli.products.transactions import claim, hidden_folder, leave
 from tests.cli.calls import refusal, run
 from tests.cli.kills import killed_at
 from tests.cli.scenes import fixtures
@@ -89,25 +89,24 @@ def test_methane_maps_and_plumes_are_one_set(tmp_path):
 
 def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(tmp_path):
     scene, out = town(tmp_path), tmp_path / "out"
-    hidden = hidden_folder(out, "town_p3vae.json")
-    hidden.mkdir(parents=True)
-    (hidden / ".working-town_brightness.tif").write_bytes(b"half")
-    other = hidden_folder(out, "village_p3vae.json")
-    other.mkdir()
+    out.mkdir()
+    for name in ("town", "village"):
+        os.close(claim(out, f"{name}_p3vae.json"))
+        (hidden_folder(out, f"{name}_p3vae.json") / "new" / f".working-{name}.tif").write_bytes(b"half")
     assert run("brightness", scene, "-o", out).exit_code == 0
-    assert not hidden.exists() and other.exists()
+    assert not hidden_folder(out, "town_p3vae.json").exists()
+    assert hidden_folder(out, "village_p3vae.json").exists()
 
 
 def test_two_runs_do_not_make_the_same_products(tmp_path):
     scene, out = town(tmp_path), tmp_path / "out"
     out.mkdir()
     hidden = hidden_folder(out, "town_p3vae.json")
-    handle = acquire(hidden)
-    assert handle is not None
+    handle = claim(out, "town_p3vae.json")
     try:
         assert "another run is making it now" in refusal(1, "brightness", scene, "-o", out)
     finally:
-        release(hidden, handle)
+        leave(hidden, handle)
     assert run("brightness", scene, "-o", out).exit_code == 0
 
 

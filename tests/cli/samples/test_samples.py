@@ -17,8 +17,8 @@ from p3vae.cli.base.tiling import Window
 from p3vae.cli.samples import draw_samples, read_labels
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
-from p3vae.cli.scenes.drivers import read_polygons
 from p3vae.cli.scenes.masking import masked
+from p3vae.cli.scenes.vectors import read_polygons
 from p3vae.physics.spectral_response import adapt_bands
 from tests.cli.fake_scene import map_grid, memory_scene, random_cube, swath_grid
 
