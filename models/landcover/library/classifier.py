@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.library.chunks import fixed_chunks
 from p3vae.models.landcover.library.decoder import FloatArray
 from p3vae.models.landcover.library.endmembers import shrunken_covariance
 from p3vae.models.landcover.types import TrainingSet
@@ -26,36 +25,47 @@ _LEAST_RMS = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Weights of both discriminants, float32; log posteriors are linear in centred spectra and shapes."""
+    """Weights of both discriminants, float32.
+
+    Logits of a view v are (v − v̄)·W + b. With the shape x / |x|, where |x| is the root mean square over
+    bands, and a centre c = |c| s̄ that has the mean shape s̄,
+
+        (x / |x| − s̄)·W = (x − c)·W / |x| + s̄·W (|c| / |x| − 1)
+
+    so one product of x − c with the weights of both views serves both, without loss of precision.
+    """
 
     centre: Tensor
-    """(views, bands): reflectance, shape [1]."""
+    """c, (bands,)."""
+    rms: Tensor
+    """|c|, ()."""
     weights: Tensor
-    """(views, bands, classes)."""
+    """(bands, views · classes): of reflectance, then of shape."""
+    mean_shape: Tensor
+    """s̄·W of the shape, (classes,)."""
     bias: Tensor
-    """(views, 1, classes)."""
+    """b, of reflectance about c and of shape about s̄, (views, classes)."""
 
     @classmethod
     def fit(cls, data: TrainingSet, classes: int) -> Self:
         """From labelled spectra; classes are equally likely."""
-        spectra = torch.from_numpy(data.spectra).double()
-        views = [_discriminant(view.numpy(), data, classes) for view in (spectra, _shape(spectra))]
-        stored = (torch.as_tensor(np.stack(part)).float() for part in zip(*views, strict=True))
-        return cls(*stored)
+        spectra = data.spectra.astype(np.float64)
+        rms = _rms(torch.from_numpy(spectra)).numpy()
+        shapes = spectra / rms
+        shape = shapes.mean(0)
+        centre = rms.mean() * shape
+        views = [_discriminant(view, data, classes, at) for view, at in ((spectra, centre), (shapes, shape))]
+        weights, bias = (np.stack(part) for part in zip(*views, strict=True))
+        found = (centre, rms.mean(), np.concatenate(list(weights), 1), shape @ weights[1], bias)
+        return cls(*(torch.as_tensor(values).float() for values in found))
 
     def log_posterior(self, spectra: Tensor) -> Tensor:
-        """log q(y|x), (pixels, classes), the same to the bit however the pixels are split over calls."""
-        parts = [self._chunk(piece) for piece in fixed_chunks(spectra, spectra.shape[1])]
-        return torch.cat(parts)[: len(spectra)]
-
-    def _chunk(self, spectra: Tensor) -> Tensor:
-        logs = [
-            torch.addmm(bias, view - centre, weights).log_softmax(1)
-            for view, centre, weights, bias in zip(
-                (spectra, _shape(spectra)), self.centre, self.weights, self.bias, strict=True
-            )
-        ]
-        return ((logs[0] + logs[1]) / 2).log_softmax(1)
+        """log q(y|x), (pixels, classes); `spectra` (pixels, bands) are a piece of `fixed_chunks`."""
+        rms = _rms(spectra)
+        of_reflectance, of_shape = ((spectra - self.centre) @ self.weights).chunk(2, 1)
+        of_shape = of_shape / rms + self.mean_shape * (self.rms / rms - 1)
+        logs = (of_reflectance + self.bias[0]).log_softmax(1) + (of_shape + self.bias[1]).log_softmax(1)
+        return (logs / 2).log_softmax(1)
 
     def to(self, device: str) -> Self:
         """The same on another device."""
@@ -72,18 +82,19 @@ class Classifier:
         return cls(**tensors)
 
 
-def _shape(spectra: Tensor) -> Tensor:
-    """Spectra (pixels, bands) over their root mean squares."""
-    return spectra / spectra.square().mean(1, keepdim=True).sqrt().clamp(min=_LEAST_RMS)
+def _rms(spectra: Tensor) -> Tensor:
+    """Root mean squares of spectra (pixels, bands), (pixels, 1)."""
+    norm = torch.linalg.vector_norm(spectra, dim=1, keepdim=True)
+    rms: Tensor = (norm / spectra.shape[1] ** 0.5).clamp(min=_LEAST_RMS)
+    return rms
 
 
 def _discriminant(
-    view: FloatArray, data: TrainingSet, classes: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Centre (bands,), weights (bands, classes) and bias (1, classes) of one view of the labelled spectra."""
+    view: FloatArray, data: TrainingSet, classes: int, centre: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Weights (bands, classes) and bias (classes,) of one view of the labelled spectra about a centre."""
     mean = np.array([view[data.class_index == k].mean(0) for k in range(classes)])
     covariance = shrunken_covariance(view - mean[data.class_index])
-    centre = mean.mean(0)
-    away = mean - centre
-    weights = np.linalg.solve(covariance, away.T)
-    return centre, weights, -0.5 * (away.T * weights).sum(0)[None]
+    middle = mean.mean(0)
+    weights = np.linalg.solve(covariance, (mean - middle).T)
+    return weights, (centre - middle) @ weights - 0.5 * ((mean - middle).T * weights).sum(0)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, part
+from p3vae.models.landcover.library.chunks import fixed_chunks
 from p3vae.models.landcover.library.classifier import Classifier
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import fit_library
@@ -85,15 +86,14 @@ class Mixture:
         return cls(Classifier.fit(data, classes), library, prior, known, frame.settings.physics)
 
     def hypotheses(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Hypotheses:
-        """Both halves on spectra (pixels, bands)."""
+        """Both halves on spectra (pixels, bands), the same to the bit however they are split over calls."""
         solver, table = self._under(irradiance)
-        found = solver.solve(spectra)
-        return Hypotheses(
-            self.classifier.log_posterior(spectra),
-            found.logits,
-            interpolated(table, found.sun, found.sky),
-            *found[1:],
-        )
+        parts = []
+        for piece in fixed_chunks(spectra, solver.columns):
+            q = self.classifier.log_posterior(piece)
+            found = solver.solve_chunk(piece)
+            parts.append(Hypotheses(q, found.logits, interpolated(table, found.sun, found.sky), *found[1:]))
+        return Hypotheses(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
 
     def solver(self, irradiance: SpectralIrradiance) -> PosteriorSolver:
         """The posterior of the decoder under one illumination."""

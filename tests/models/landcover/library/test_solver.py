@@ -163,7 +163,13 @@ def test_nothing_is_left_on_the_cpu(library):
     wave = np.linspace(450.0, 2400.0, BANDS)
     irradiance = SpectralIrradiance(wave, np.full(BANDS, 900.0), np.full(BANDS, 200.0), 40.0)
     rng = np.random.default_rng(0)
-    classifier = Classifier(torch.rand(2, BANDS), torch.rand(2, BANDS, CLASSES), torch.rand(2, 1, CLASSES))
+    classifier = Classifier(
+        torch.rand(BANDS),
+        torch.rand(()),
+        torch.rand(BANDS, 2 * CLASSES),
+        torch.rand(CLASSES),
+        torch.rand(2, CLASSES),
+    )
     known = KnownLight(rng.random((50, 2)), np.array([0.1, 0.1]), 0.7)
     mixture = Mixture(classifier, library, PRIOR, known, physics=True)
     estimator = LibraryEstimator(mixture, np.full(CLASSES, 1 / CLASSES), (2.0, 1.5), 30.0).to("meta")
