@@ -19,6 +19,8 @@ from p3vae.models.landcover.library.decoder import FloatArray
 from p3vae.models.landcover.library.endmembers import shrunken_covariance
 from p3vae.models.landcover.types import TrainingSet
 
+_COLUMNS = 16
+"""Weights have a multiple of so many columns: narrow products round by the place of a pixel in its piece."""
 _LEAST_RMS = 1e-4
 """Root mean square of reflectance [1] that a shape is divided by, at least."""
 
@@ -40,7 +42,7 @@ class Classifier:
     rms: Tensor
     """|c|, ()."""
     weights: Tensor
-    """(bands, views · classes): of reflectance, then of shape."""
+    """(bands, columns): of the classes in reflectance, then in shape, then zeros."""
     mean_shape: Tensor
     """s̄·W of the shape, (classes,)."""
     bias: Tensor
@@ -56,13 +58,15 @@ class Classifier:
         centre = rms.mean() * shape
         views = [_discriminant(view, data, classes, at) for view, at in ((spectra, centre), (shapes, shape))]
         weights, bias = (np.stack(part) for part in zip(*views, strict=True))
-        found = (centre, rms.mean(), np.concatenate(list(weights), 1), shape @ weights[1], bias)
+        nothing = np.zeros((len(centre), -2 * classes % _COLUMNS))
+        found = (centre, rms.mean(), np.concatenate([*weights, nothing], 1), shape @ weights[1], bias)
         return cls(*(torch.as_tensor(values).float() for values in found))
 
     def log_posterior(self, spectra: Tensor) -> Tensor:
         """log q(y|x), (pixels, classes); `spectra` (pixels, bands) are a piece of `fixed_chunks`."""
         rms = _rms(spectra)
-        of_reflectance, of_shape = ((spectra - self.centre) @ self.weights).chunk(2, 1)
+        products, classes = (spectra - self.centre) @ self.weights, len(self.mean_shape)
+        of_reflectance, of_shape = products[:, :classes], products[:, classes : 2 * classes]
         of_shape = of_shape / rms + self.mean_shape * (self.rms / rms - 1)
         logs = (of_reflectance + self.bias[0]).log_softmax(1) + (of_shape + self.bias[1]).log_softmax(1)
         return (logs / 2).log_softmax(1)

@@ -166,7 +166,8 @@ class PosteriorSolver:
         of_light = factors.reshape(len(x), len(self.log_prior), -1).square().sum(2)
         quadratic = rows.square().sum(1).mul_(0.5).add_(linear).add_(self.constant)
         quadratic.view(len(x), *self.log_prior.shape).add_(of_light[:, :, None], alpha=0.5)
-        return _Evidence(quadratic, rows, x.square_() @ self.precision)
+        # A product with a vector would round by the place of a pixel in its piece; a sum of a row does not.
+        return _Evidence(quadratic, rows, x.square_().mul_(self.precision).sum(1))
 
     def _product(self, centred: Tensor) -> Tensor:
         return centred @ self.weights

@@ -166,7 +166,7 @@ def test_nothing_is_left_on_the_cpu(library):
     classifier = Classifier(
         torch.rand(BANDS),
         torch.rand(()),
-        torch.rand(BANDS, 2 * CLASSES),
+        torch.rand(BANDS, 16),
         torch.rand(CLASSES),
         torch.rand(2, CLASSES),
     )
