@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from p3vae.models.landcover.library.decoder import FloatArray
 from p3vae.models.landcover.library.endmembers import shrunken_covariance
+from p3vae.models.landcover.library.scene import Classes
 from p3vae.models.landcover.types import TrainingSet
+
+IntArray = npt.NDArray[np.integer[Any]]
 
 _COLUMNS = 16
 """Weights have a multiple of so many columns: narrow products round by the place of a pixel in its piece."""
@@ -27,7 +32,83 @@ _LEAST_RMS = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Weights of both discriminants, float32.
+    """Means and covariances of both discriminants: of reflectance, then of shape."""
+
+    mean: FloatArray
+    """(views, classes, bands)."""
+    covariance: FloatArray
+    """(views, bands, bands)."""
+    rms: float
+    """Mean root mean square of labelled spectra [reflectance]."""
+    device: str = "cpu"
+
+    @classmethod
+    def fit(cls, data: TrainingSet, classes: int) -> Self:
+        """From labelled spectra; classes are equally likely."""
+        spectra = data.spectra.astype(np.float64)
+        rms = _rms(torch.from_numpy(spectra)).numpy()
+        means, covariances = [], []
+        for view in (spectra, spectra / rms):
+            mean = np.array([view[data.class_index == k].mean(0) for k in range(classes)])
+            means.append(mean)
+            covariances.append(shrunken_covariance(view - mean[data.class_index]))
+        return cls(np.stack(means), np.stack(covariances), float(rms.mean()))
+
+    @property
+    def classes(self) -> Classes:
+        """As reflectance."""
+        return Classes(self.mean[0], self.covariance[0])
+
+    def widened(self, noise: npt.NDArray[np.floating[Any]]) -> Self:
+        """The same for spectra with more noise of this variance, (bands,) [reflectance²]."""
+        more = np.stack([np.diag(noise), np.diag(noise / self.rms**2)])
+        return replace(self, covariance=self.covariance + more)
+
+    def at_bands(self, columns: IntArray) -> Self:
+        """The same for spectra that lack the other bands: they are integrated out.
+
+        The root mean square of fewer bands differs; to first order by the factor that it differs by for the
+        mean shape.
+        """
+        mean = self.mean[:, :, columns]
+        covariance = self.covariance[:, columns][:, :, columns]
+        factor = float(_rms(torch.from_numpy(mean[1].mean(0)[None]))[0, 0])
+        scale = np.array([1.0, factor])
+        return replace(
+            self,
+            mean=mean / scale[:, None, None],
+            covariance=covariance / np.square(scale)[:, None, None],
+            rms=self.rms * factor,
+        )
+
+    def log_posterior(self, spectra: Tensor) -> Tensor:
+        """log q(y|x), (pixels, classes); `spectra` (pixels, bands) are a piece of `fixed_chunks`."""
+        return self._products.log_posterior(spectra)
+
+    @cached_property
+    def _products(self) -> _Products:
+        return _Products.of(self)
+
+    def to(self, device: str) -> Self:
+        """The same on another device."""
+        return replace(self, device=device)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For storage."""
+        return {
+            "mean": torch.as_tensor(self.mean),
+            "covariance": torch.as_tensor(self.covariance),
+            "rms": torch.tensor(self.rms, dtype=torch.float64),
+        }
+
+    @classmethod
+    def restore(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """The classifier of these tensors."""
+        return cls(tensors["mean"].numpy(), tensors["covariance"].numpy(), float(tensors["rms"]))
+
+
+class _Products(NamedTuple):
+    """Constants of both discriminants, float32, on one device.
 
     Logits of a view v are (v − v̄)·W + b. With the shape x / |x|, where |x| is the root mean square over
     bands, and a centre c = |c| s̄ that has the mean shape s̄,
@@ -39,8 +120,8 @@ class Classifier:
 
     centre: Tensor
     """c, (bands,)."""
-    rms: Tensor
-    """|c|, ()."""
+    rms: float
+    """|c|."""
     weights: Tensor
     """(bands, columns): of the classes in reflectance, then in shape, then zeros."""
     mean_shape: Tensor
@@ -49,21 +130,32 @@ class Classifier:
     """b, of reflectance about c and of shape about s̄, (views, classes)."""
 
     @classmethod
-    def fit(cls, data: TrainingSet, classes: int) -> Self:
-        """From labelled spectra; classes are equally likely."""
-        spectra = data.spectra.astype(np.float64)
-        rms = _rms(torch.from_numpy(spectra)).numpy()
-        shapes = spectra / rms
-        shape = shapes.mean(0)
-        centre = rms.mean() * shape
-        views = [_discriminant(view, data, classes, at) for view, at in ((spectra, centre), (shapes, shape))]
-        weights, bias = (np.stack(part) for part in zip(*views, strict=True))
+    def of(cls, classifier: Classifier) -> Self:
+        """Of means and covariances."""
+        classes = classifier.mean.shape[1]
+        shape = classifier.mean[1].mean(0)
+        centre = classifier.rms * shape
+        weights, bias = [], []
+        for mean, covariance, at in zip(classifier.mean, classifier.covariance, (centre, shape), strict=True):
+            middle = mean.mean(0)
+            found = np.linalg.solve(covariance, (mean - middle).T)
+            weights.append(found)
+            bias.append((at - middle) @ found - 0.5 * ((mean - middle).T * found).sum(0))
         nothing = np.zeros((len(centre), -2 * classes % _COLUMNS))
-        found = (centre, rms.mean(), np.concatenate([*weights, nothing], 1), shape @ weights[1], bias)
-        return cls(*(torch.as_tensor(values).float() for values in found))
+
+        def stored(values: FloatArray) -> Tensor:
+            return torch.as_tensor(values).float().contiguous().to(classifier.device)
+
+        return cls(
+            stored(centre),
+            classifier.rms,
+            stored(np.concatenate([*weights, nothing], 1)),
+            stored(shape @ weights[1]),
+            stored(np.stack(bias)),
+        )
 
     def log_posterior(self, spectra: Tensor) -> Tensor:
-        """log q(y|x), (pixels, classes); `spectra` (pixels, bands) are a piece of `fixed_chunks`."""
+        """log q(y|x), (pixels, classes)."""
         rms = _rms(spectra)
         products, classes = (spectra - self.centre) @ self.weights, len(self.mean_shape)
         of_reflectance, of_shape = products[:, :classes], products[:, classes : 2 * classes]
@@ -71,34 +163,9 @@ class Classifier:
         logs = (of_reflectance + self.bias[0]).log_softmax(1) + (of_shape + self.bias[1]).log_softmax(1)
         return (logs / 2).log_softmax(1)
 
-    def to(self, device: str) -> Self:
-        """The same on another device."""
-        moved: dict[str, Any] = {name: values.to(device) for name, values in vars(self).items()}
-        return replace(self, **moved)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """For storage."""
-        return dict(vars(self))
-
-    @classmethod
-    def restore(cls, tensors: Mapping[str, Tensor]) -> Self:
-        """The classifier of these tensors."""
-        return cls(**tensors)
-
 
 def _rms(spectra: Tensor) -> Tensor:
     """Root mean squares of spectra (pixels, bands), (pixels, 1)."""
     norm = torch.linalg.vector_norm(spectra, dim=1, keepdim=True)
     rms: Tensor = (norm / spectra.shape[1] ** 0.5).clamp(min=_LEAST_RMS)
     return rms
-
-
-def _discriminant(
-    view: FloatArray, data: TrainingSet, classes: int, centre: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Weights (bands, classes) and bias (classes,) of one view of the labelled spectra about a centre."""
-    mean = np.array([view[data.class_index == k].mean(0) for k in range(classes)])
-    covariance = shrunken_covariance(view - mean[data.class_index])
-    middle = mean.mean(0)
-    weights = np.linalg.solve(covariance, (mean - middle).T)
-    return weights, (centre - middle) @ weights - 0.5 * ((mean - middle).T * weights).sum(0)

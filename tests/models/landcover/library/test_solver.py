@@ -163,13 +163,8 @@ def test_nothing_is_left_on_the_cpu(library):
     wave = np.linspace(450.0, 2400.0, BANDS)
     irradiance = SpectralIrradiance(wave, np.full(BANDS, 900.0), np.full(BANDS, 200.0), 40.0)
     rng = np.random.default_rng(0)
-    classifier = Classifier(
-        torch.rand(BANDS),
-        torch.rand(()),
-        torch.rand(BANDS, 16),
-        torch.rand(CLASSES),
-        torch.rand(2, CLASSES),
-    )
+    covariance = np.stack([np.eye(BANDS) * 1e-3, np.eye(BANDS) * 1e-2])
+    classifier = Classifier(rng.random((2, CLASSES, BANDS)), covariance, 0.3)
     known = KnownLight(rng.random((50, 2)), np.array([0.1, 0.1]), 0.7)
     mixture = Mixture(classifier, library, PRIOR, known, physics=True)
     estimator = LibraryEstimator(mixture, np.full(CLASSES, 1 / CLASSES), (2.0, 1.5), 30.0).to("meta")
