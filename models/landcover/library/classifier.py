@@ -67,18 +67,16 @@ class Classifier:
     def at_bands(self, columns: IntArray) -> Self:
         """The same for spectra that lack the other bands: they are integrated out.
 
-        The root mean square of fewer bands differs; to first order by the factor that it differs by for the
-        mean shape.
+        The root mean square of fewer bands differs: shapes are divided by that of the mean shape of their
+        class there, and their covariance by the mean square of these.
         """
-        mean = self.mean[:, :, columns]
-        covariance = self.covariance[:, columns][:, :, columns]
-        factor = float(_rms(torch.from_numpy(mean[1].mean(0)[None]))[0, 0])
-        scale = np.array([1.0, factor])
+        mean, covariance = self.mean[:, :, columns], self.covariance[:, columns][:, :, columns]
+        factor = _rms(torch.from_numpy(mean[1])).numpy()
         return replace(
             self,
-            mean=mean / scale[:, None, None],
-            covariance=covariance / np.square(scale)[:, None, None],
-            rms=self.rms * factor,
+            mean=np.stack([mean[0], mean[1] / factor]),
+            covariance=np.stack([covariance[0], covariance[1] / np.square(factor).mean()]),
+            rms=self.rms * float(factor.mean()),
         )
 
     def log_posterior(self, spectra: Tensor) -> Tensor:

@@ -241,7 +241,11 @@ def test_info_says_which_models_fit(folder, tmp_path):
         ).stdout
     )
     verdict = next(v for v in reported["models"] if v["model"] == "town.p3vae")
-    assert not verdict["applicable"] and "no usable band covers" in verdict["reason"]
+    assert verdict["applicable"] and "of its 34 bands are missing" in verdict["reason"]
+    few = ("--bad-bands", "300-2000", "--json")
+    reported = json.loads(succeed("info", folder / "noon.tif", "-m", folder / "town.p3vae", *few).stdout)
+    verdict = next(v for v in reported["models"] if v["model"] == "town.p3vae")
+    assert not verdict["applicable"] and "of its 34 bands" in verdict["reason"]
 
 
 def test_bad_labels_for_training(folder, tmp_path):
@@ -291,9 +295,9 @@ def test_damaged_models_are_refused(folder, tmp_path, kind, problem):
 def test_scenes_a_model_cannot_be_fed(folder, tmp_path):
     model = folder / "town.p3vae"
     message = fail(
-        1, "classify", folder / "noon.tif", "-m", model, "-o", tmp_path / "o", "--bad-bands", "600-800"
+        1, "classify", folder / "noon.tif", "-m", model, "-o", tmp_path / "o", "--bad-bands", "300-2000"
     )
-    assert "no usable band covers" in message and "town.p3vae" in message
+    assert "of the 34 bands of the model town.p3vae" in message and "are needed" in message
     message = fail(
         1, "classify", folder / "noon.tif", "-m", model, "-o", tmp_path / "o", "--quantity", "radiance"
     )
