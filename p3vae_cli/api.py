@@ -39,17 +39,24 @@ def classify(
     probabilities: bool = False,
     unknown: bool = False,
     neighbours: bool = True,
+    scene_gain: bool = True,
     irradiance: IrradianceOptions | None = None,
 ) -> Maps:
     """Land cover of a scene, with the nodata of the files `p3vae classify` would write.
 
     `landcover`, `confidence` and, where the model estimates light, `irradiance` and `irradiance_std` are
     (rows, cols); `probabilities`, when asked for, (classes, rows, cols). `neighbours` False maps every pixel
-    by itself, also where held-out polygons of the training say that neighbours help. Spectra are read tile by
-    tile, only the maps are held in memory.
+    by itself, also where held-out polygons of the training say that neighbours help. `scene_gain` False
+    leaves gain, haze and noise of the scene as they are. Spectra are read tile by tile, only the maps are
+    held in memory.
     """
     options = ClassifyOptions(
-        method, probabilities, unknown, irradiance or IrradianceOptions(), neighbours=neighbours
+        method,
+        probabilities,
+        unknown,
+        irradiance or IrradianceOptions(),
+        neighbours=neighbours,
+        scene_gain=scene_gain,
     )
     return _mapped(scene, classify_plan(scene, model, options, "given"))
 

@@ -231,6 +231,11 @@ model_option = click.option(
     metavar="MODEL",
     help="Model file. Default: the shipped one.",
 )
+scene_gain_option = click.option(
+    "--no-scene-gain",
+    is_flag=True,
+    help="Leave gain, haze and noise as the scene has them, also where the model's scene had others.",
+)
 device_option = click.option(
     "--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]|mps", help="Where to compute."
 )

@@ -216,12 +216,19 @@ def require_coverage(source: Bands, target: Bands) -> None:
     interval covered, so a gap left by removed bands is never bridged by a straight line.
     """
     needed = target.select(target.good)
-    low, high = needed.wavelength_nm - needed.fwhm_nm / 2, needed.wavelength_nm + needed.fwhm_nm / 2
-    covered = np.zeros(len(needed), dtype=np.bool_)
-    for start, stop in _covered_intervals(source):
-        covered |= (low >= start) & (high <= stop)
+    covered = covered_bands(source, needed)
     if not covered.all():
+        low, high = needed.wavelength_nm - needed.fwhm_nm / 2, needed.wavelength_nm + needed.fwhm_nm / 2
         raise BandCoverageError(_merge(low, high, ~covered))
+
+
+def covered_bands(source: Bands, target: Bands) -> npt.NDArray[np.bool_]:
+    """Which target bands lie where the source has good bands, (target bands,); see `require_coverage`."""
+    low, high = target.wavelength_nm - target.fwhm_nm / 2, target.wavelength_nm + target.fwhm_nm / 2
+    covered = np.zeros(len(target), dtype=np.bool_)
+    for start, stop in _covered_intervals(source.select(source.good)):
+        covered |= (low >= start) & (high <= stop)
+    return covered
 
 
 def _covered_intervals(source: Bands) -> list[tuple[float, float]]:

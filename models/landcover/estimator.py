@@ -17,6 +17,7 @@ from p3vae.physics.spectral_response import Bands
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.job import Job
+    from p3vae.models.landcover.library.scene import SceneState
 
 SpectraArray = npt.NDArray[np.floating[Any]]
 
@@ -152,6 +153,17 @@ class AveragingEstimator(Estimator, Protocol):
 
     averages_neighbours: bool
     """Whether held-out polygons say that it helps."""
+
+
+@runtime_checkable
+class SceneEstimator(Estimator, Protocol):
+    """An estimator that can be brought to a scene which saw its ground otherwise, or with fewer bands."""
+
+    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
+        """The estimator for a scene with such pixels (pixels, bands), and how it differs if it does."""
+
+    def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:
+        """The estimator for spectra that lack the other bands."""
 
 
 @runtime_checkable

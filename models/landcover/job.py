@@ -305,6 +305,8 @@ def data_digest(data: TrainingSet) -> str:
         digest.update(np.ascontiguousarray(part).tobytes())
     if data.patches is not None:
         digest.update(data.patches.images.tobytes())
+    for scene in data.scenes:
+        digest.update(np.ascontiguousarray(scene).tobytes())
     if data.around is not None:
         digest.update(data.around.spectra.tobytes())
         digest.update(data.around.index.tobytes())

@@ -21,8 +21,10 @@ from p3vae.models.landcover.estimator import (
     ImageEstimator,
     OutdatedModelError,
     PixelPrediction,
+    SceneEstimator,
     SpectraArray,
 )
+from p3vae.models.landcover.library.scene import SceneState
 from p3vae.models.landcover.registry import estimator_type
 from p3vae.models.landcover.types import (
     ClassLegend,
@@ -163,6 +165,25 @@ class LandCoverModel:
             confidence=probability.max(1),
             probabilities=probability,
         )
+
+    def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:
+        """The model for spectra that lack the other bands; only one whose bands can be integrated out."""
+        estimator: Any = self.estimator
+        bands, light = self.bands.select(columns), self.irradiance
+        irradiance = SpectralIrradiance(
+            bands.wavelength_nm, light.direct[columns], light.diffuse[columns], light.sun_zenith_deg
+        )
+        return replace(self, bands=bands, irradiance=irradiance, estimator=estimator.at_bands(columns))
+
+    def in_scene(self, spectra: FloatArray) -> tuple[Self, SceneState | None]:
+        """The model for a scene with such pixels (pixels, bands), and how it differs from that of training.
+
+        None where it is the scene of training, or where the estimator does not know what scenes differ by.
+        """
+        if not isinstance(self.estimator, SceneEstimator):
+            return self, None
+        estimator, state = self.estimator.in_scene(spectra)
+        return replace(self, estimator=estimator), state
 
     def _prediction(
         self, found: PixelPrediction, usable: npt.NDArray[np.bool_], want_probabilities: bool

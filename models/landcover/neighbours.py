@@ -23,29 +23,25 @@ def mean_of_neighbours(log: FloatArray, valid: BoolArray) -> tuple[FloatArray, B
 
     `log` is (samples, 9, classes), `valid` (samples, 9).
     """
-    return _mean([(log[:, place], valid[:, place]) for place in range(log.shape[1])])
+    total = np.where(valid[:, :, None], np.maximum(log, np.log(_LEAST)), np.float32(0)).sum(1)
+    count = valid.sum(1)
+    return np.asarray(total / np.maximum(count, 1)[:, None], np.float32), count > 0
 
 
 def averaged(probability: FloatArray, valid: BoolArray) -> FloatArray:
     """Posteriors (rows, cols, classes) averaged over the valid pixels around each, normalised."""
-    rows, cols = valid.shape
     log = np.log(np.maximum(probability, _LEAST))
-    log = np.pad(log, [(HALO, HALO), (HALO, HALO), (0, 0)])
-    inside = np.pad(valid, HALO)
-    shifts = [(row, col) for row in range(2 * HALO + 1) for col in range(2 * HALO + 1)]
-    window = [(slice(row, row + rows), slice(col, col + cols)) for row, col in shifts]
-    mean, _ = _mean([(log[place], inside[place]) for place in window])
-    share = np.exp(mean - mean.max(-1, keepdims=True))
+    log[~valid] = 0
+    mean = _sums(log) / np.maximum(_sums(valid.astype(np.float32)), 1)[..., None]
+    mean -= mean.max(-1, keepdims=True)
+    share = np.exp(mean, out=mean)
     # The last axis is short and lies side by side: its sum has one order whatever the size of the image.
-    return np.asarray(share / share.sum(-1, keepdims=True), dtype=np.float32)
+    share /= share.sum(-1, keepdims=True)
+    return share
 
 
-def _mean(parts: list[tuple[FloatArray, BoolArray]]) -> tuple[FloatArray, BoolArray]:
-    """Mean of the valid ones of some log posteriors (..., classes); zero where there are none."""
-    total = np.zeros(parts[0][0].shape, np.float32)
-    count = np.zeros(parts[0][1].shape, np.float32)
-    for log, valid in parts:
-        total += np.where(valid[..., None], np.maximum(log, np.log(_LEAST)), np.float32(0))
-        count += valid
-    total /= np.maximum(count, 1)[..., None]
-    return total, count > 0
+def _sums(image: FloatArray) -> FloatArray:
+    """Sums over 3 × 3 pixels of an image (rows, cols, ...); beyond its edges is nothing."""
+    padded = np.pad(image, [(HALO, HALO), (HALO, HALO)] + [(0, 0)] * (image.ndim - 2))
+    along = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
+    return np.asarray(along[:-2] + along[1:-1] + along[2:])

@@ -88,6 +88,8 @@ class TrainingSet:
     """The images around the labelled samples and others, for models that learn from images."""
     around: Surroundings | None = None
     """The neighbours of the labelled samples, which decide whether neighbours count in a map."""
+    scenes: tuple[FloatArray, ...] = ()
+    """Pixels of each scene, (pixels, bands), by which other scenes are compared with it."""
 
     def subset(self, rows: npt.NDArray[np.bool_]) -> Self:
         """Some of the labelled samples, with all unlabelled ones."""

@@ -13,6 +13,7 @@ from p3vae.cli.options import (
     irradiance_options,
     model_option,
     output_options,
+    scene_gain_option,
     scene_options,
     scenes_argument,
 )
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--polygons", is_flag=True, help="Also write the map, smoothed if asked, as polygons with areas."
 )
+@scene_gain_option
 @device_option
 @irradiance_options
 @output_options
@@ -63,6 +65,7 @@ def classify(
     fractions: bool,
     smooth: int | None,
     polygons: bool,
+    no_scene_gain: bool,
     device: str,
     irradiance: IrradianceOptions,
     outputs: OutputOptions,
@@ -78,7 +81,14 @@ def classify(
     from p3vae.cli.workflows.mapping import map_scenes
 
     options = ClassifyOptions(
-        method, probabilities, unknown, irradiance, materials, fractions, neighbours=not no_neighbours
+        method,
+        probabilities,
+        unknown,
+        irradiance,
+        materials,
+        fractions,
+        neighbours=not no_neighbours,
+        scene_gain=not no_scene_gain,
     )
     map_scenes(
         scenes, scene_options, outputs, ClassifyJob(model, device, options, LandCoverExtras(smooth, polygons))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from p3vae.cli.batch_options import OutputPath
-from p3vae.cli.options import FileCommand, irradiance_options, model_option, parse_pair, scene_options
+from p3vae.cli.options import (
+    FileCommand,
+    irradiance_options,
+    model_option,
+    parse_pair,
+    scene_gain_option,
+    scene_options,
+)
 
 if TYPE_CHECKING:
     from p3vae.cli.scenes import SceneOptions
@@ -29,6 +36,7 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing drawing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@scene_gain_option
 @irradiance_options
 @scene_options
 def explain(
@@ -40,6 +48,7 @@ def explain(
     output: Path | None,
     overwrite: bool,
     as_json: bool,
+    no_scene_gain: bool,
     irradiance: IrradianceOptions,
     scene_options: SceneOptions,
 ) -> None:
@@ -56,7 +65,7 @@ def explain(
 
     asked = parse_pair(at, "--at"), crs, parse_pair(pixel, "--pixel", whole=True)
     with open_scene(scene, scene_options) as opened:
-        found = explain_pixel(opened, model, irradiance, *asked)
+        found = explain_pixel(opened, model, irradiance, *asked, scene_gain=not no_scene_gain)
     if output is not None:
         explain_report.save(found, output, overwrite=overwrite)
     if as_json:

@@ -13,6 +13,7 @@ from p3vae.cli.options import (
     irradiance_options,
     model_option,
     output_options,
+    scene_gain_option,
     scene_options,
     scenes_argument,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @scenes_argument
 @model_option
 @click.option("--relight", is_flag=True, help="Also write the reflectance of flat, sunlit ground as a cube.")
+@scene_gain_option
 @device_option
 @irradiance_options
 @output_options
@@ -35,6 +37,7 @@ def irradiance_map(
     scenes: tuple[str, ...],
     model: Path | None,
     relight: bool,
+    no_scene_gain: bool,
     device: str,
     irradiance: IrradianceOptions,
     outputs: OutputOptions,
@@ -47,4 +50,6 @@ def irradiance_map(
     from p3vae.cli.workflows.jobs import IrradianceJob
     from p3vae.cli.workflows.mapping import map_scenes
 
-    map_scenes(scenes, scene_options, outputs, IrradianceJob(model, device, irradiance, relight))
+    map_scenes(
+        scenes, scene_options, outputs, IrradianceJob(model, device, irradiance, relight, not no_scene_gain)
+    )

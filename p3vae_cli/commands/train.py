@@ -137,8 +137,8 @@ def train(
 ) -> None:
     """Train a land-cover model on each SCENE with labels that cover a little of it.
 
-    The unlabelled rest of the scene takes part. Validation holds out whole polygons, the same for every
-    model.
+    Validation holds out whole polygons, the same for every model. Networks also learn from the unlabelled
+    rest of the scene.
     """
     from p3vae.cli.base.batch import expand_scenes
     from p3vae.cli.workflows.train import TrainingRequest

@@ -95,10 +95,14 @@ def explain_pixel(
     at: tuple[float, float] | None,
     crs: str | None,
     pixel: tuple[int, int] | None,
+    *,
+    scene_gain: bool = True,
 ) -> Explanation:
     """The explanation of the pixel at map coordinates `at`, or at column and row `pixel`."""
     place = find_place(scene.grid, at, crs, pixel)
-    brought = SceneModel.of(scene, load_land_cover(model), irradiance, model_name(model))
+    brought = SceneModel.of(
+        scene, load_land_cover(model), irradiance, model_name(model), scene_gain=scene_gain
+    )
     return explain(scene, brought, place)
 
 

@@ -104,6 +104,7 @@ class IrradianceJob(Job):
     device: str
     irradiance: IrradianceOptions
     relight: bool
+    scene_gain: bool = True
 
     command: ClassVar[str] = "irradiance-map"
     bytes_per_pixel: ClassVar[int] = 8
@@ -121,6 +122,7 @@ class IrradianceJob(Job):
             "model": find_model(self.model),
             "irradiance": asdict(self.irradiance),
             "relight": self.relight,
+            "scene_gain": self.scene_gain,
         }
 
     def planner(self) -> Planner:
@@ -130,7 +132,9 @@ class IrradianceJob(Job):
 
         loaded = load_land_cover(self.model, self.device)
         name = model_name(self.model)
-        return lambda scene: irradiance_plan(scene, loaded, self.irradiance, name, relight=self.relight)
+        return lambda scene: irradiance_plan(
+            scene, loaded, self.irradiance, name, relight=self.relight, scene_gain=self.scene_gain
+        )
 
     @property
     def land_cover_model(self) -> Path | None:

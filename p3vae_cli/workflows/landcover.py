@@ -21,12 +21,12 @@ from p3vae.cli.workflows.cover import (
     cover_maps,
     fraction_specs,
     material_specs,
-    model_for_scene,
     require_cover,
 )
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.mapping import Plan
 from p3vae.cli.workflows.model_files import fit_bands, require_quantity
+from p3vae.cli.workflows.scene_state import brought_to_scene
 from p3vae.physics.spectral_response import select_spectra
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class ClassifyOptions:
     """Also the cover fraction of each class."""
     neighbours: bool = True
     """Average over neighbours, where the model says that it helps."""
+    scene_gain: bool = True
+    """Correct what the scene differs by from that of training: gain, haze, noise."""
 
 
 def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions, model_name: str) -> Plan:
@@ -75,7 +77,7 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
             f"--unknown marks pixels with {UNKNOWN}, which is the class {name} of {model_name}",
             remedy="train with another id for that class",
         )
-    model = model_for_scene(scene, model, model_name)
+    model, scene_state = brought_to_scene(scene, model, model_name, scene_gain=options.scene_gain)
     if not options.neighbours:
         model = model.without_neighbours()
     cover = _cover_specs(model, options, model_name)
@@ -103,7 +105,9 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
     if options.probabilities:
         specs["probabilities"] = _probabilities_spec(model.legend)
     specs |= cover
-    settings = predict.settings | {"unknown": options.unknown, "neighbours": model.averages_neighbours}
+    settings = (
+        predict.settings | scene_state | {"unknown": options.unknown, "neighbours": model.averages_neighbours}
+    )
     return Plan(
         maps,
         specs,
@@ -161,7 +165,13 @@ class _Seen:
 
 
 def irradiance_plan(
-    scene: Scene, model: LandCoverModel, irradiance: IrradianceOptions, model_name: str, *, relight: bool
+    scene: Scene,
+    model: LandCoverModel,
+    irradiance: IrradianceOptions,
+    model_name: str,
+    *,
+    relight: bool,
+    scene_gain: bool = True,
 ) -> Plan:
     """The irradiance δ·cosΘ and its standard deviation; with `relight` also the cube under flat, full sun."""
     if not model.estimator.gives_irradiance:
@@ -170,7 +180,8 @@ def irradiance_plan(
             path=model_name,
             remedy="use a p3vae model",
         )
-    model = model_for_scene(scene, model, model_name).without_neighbours()
+    model, scene_state = brought_to_scene(scene, model, model_name, scene_gain=scene_gain)
+    model = model.without_neighbours()
     predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
     good = np.flatnonzero(scene.bands.good)
 
@@ -186,7 +197,7 @@ def irradiance_plan(
     if relight:
         at_scene = scene_irradiance(scene, scene.bands.select(good), irradiance)
         specs["relit"] = _relit_spec(scene)
-    return Plan(maps, specs, model.digest, predict.settings | {"relight": relight})
+    return Plan(maps, specs, model.digest, predict.settings | scene_state | {"relight": relight})
 
 
 def _cover_specs(model: LandCoverModel, options: ClassifyOptions, name: str) -> dict[str, MapSpec]:

@@ -13,7 +13,13 @@ import numpy as np
 
 from p3vae.cli.base.errors import BandMismatchError, ModelFileError, P3vaeError, UsageError
 from p3vae.cli.scenes.base import Quantity, Scene
-from p3vae.physics.spectral_response import BandAdapter, BandCoverageError, Bands, adapt_bands
+from p3vae.physics.spectral_response import (
+    BandAdapter,
+    BandCoverageError,
+    Bands,
+    adapt_bands,
+    covered_bands,
+)
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
@@ -151,12 +157,29 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
             bands = Bands.from_centres(card["bands"]["wavelength_nm"], card["bands"]["fwhm_nm"])
             if card.get("materials"):
                 return _material_verdict(scene, path, bands)
+            if "home" in card:
+                return _flexible_verdict(scene, path, bands, card)
             adapter = fit_bands(scene, bands, path.name)
     except (ModelFileError, BandMismatchError) as error:
         return Verdict(path.name, False, error.problem)
     how = "bands match" if adapter.is_exact else f"bands are resampled to its {len(bands)}"
     name = card.get("settings", {}).get("model")
     return Verdict(path.name, True, f"{kind} ({name}), {how}" if name else f"{kind}, {how}")
+
+
+def _flexible_verdict(scene: Scene, path: Path, own: Bands, card: Mapping[str, Any]) -> Verdict:
+    """A Gaussian model goes without the bands that a scene lacks."""
+    from p3vae.cli.workflows.scene_state import FEWEST_BANDS
+
+    covered = covered_bands(scene.bands, own)
+    count = int(covered.sum())
+    if count < FEWEST_BANDS:
+        return Verdict(path.name, False, f"the scene covers {count} of its {len(own)} bands")
+    adapter = fit_bands(scene, own.select(covered), path.name)
+    how = "bands match" if adapter.is_exact else f"bands are resampled to its {count}"
+    lost = len(own) - count
+    without = f", {lost} of its {len(own)} bands are missing and integrated out" if lost else ""
+    return Verdict(path.name, True, f"landcover ({card['settings']['model']}), {how}{without}")
 
 
 def _material_verdict(scene: Scene, path: Path, own: Bands) -> Verdict:

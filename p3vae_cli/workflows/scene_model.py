@@ -11,9 +11,9 @@ import numpy.typing as npt
 from p3vae.cli.base.errors import UsageError
 from p3vae.cli.base.tiling import SpectraTile
 from p3vae.cli.scenes.base import Scene
-from p3vae.cli.workflows.cover import model_for_scene
 from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.workflows.model_files import fit_bands, require_quantity
+from p3vae.cli.workflows.scene_state import brought_to_scene
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import BandAdapter
 
@@ -33,12 +33,20 @@ class SceneModel:
     irradiance: SpectralIrradiance
 
     @classmethod
-    def of(cls, scene: Scene, model: LandCoverModel, options: IrradianceOptions, name: str) -> Self:
+    def of(
+        cls,
+        scene: Scene,
+        model: LandCoverModel,
+        options: IrradianceOptions,
+        name: str,
+        *,
+        scene_gain: bool = True,
+    ) -> Self:
         """Refuses scenes whose bands or quantity do not fit, and models that look at neighbours."""
         require_quantity(scene, "reflectance", "a land-cover model")
         if model.needs_images:
             raise UsageError(f"the {model.settings.model} model {name} cannot judge single pixels")
-        model = model_for_scene(scene, model, name)
+        model, _ = brought_to_scene(scene, model, name, scene_gain=scene_gain)
         return cls(model, fit_bands(scene, model.bands, name), scene_irradiance(scene, model.bands, options))
 
     def predict(self, values: Spectra) -> Prediction:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from p3vae.cli.base.console import note
 from p3vae.cli.base.errors import LabelError, P3vaeError, ProductError, SceneError, UsageError
@@ -25,6 +26,7 @@ from p3vae.cli.samples import (
 )
 from p3vae.cli.samples.patches import with_patches
 from p3vae.cli.samples.quality import usable_bands
+from p3vae.cli.samples.scene_pixels import scene_pixels
 from p3vae.cli.samples.surroundings import with_surroundings
 from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
 from p3vae.cli.scenes.base import reading
@@ -38,6 +40,7 @@ from p3vae.cli.workflows.model_files import (
     require_quantity,
     resolve_device,
 )
+from p3vae.cli.workflows.scene_state import FEWEST_PIXELS
 from p3vae.cli.workflows.train_report import TrainingProgress
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
@@ -230,6 +233,8 @@ class _Drawn:
 
     samples: Samples
     irradiance: SpectralIrradiance
+    pixels: npt.NDArray[np.float32]
+    """By which other scenes are compared with this one, (pixels, bands)."""
 
 
 def gather(
@@ -263,11 +268,13 @@ def gather(
                     scenes=len(request.scenes),
                     seed=request.settings.seed,
                 )
-            parts.append(_Drawn(samples, scene_irradiance(scene, bands, request.irradiance)))
+            irradiance = scene_irradiance(scene, bands, request.irradiance)
+            parts.append(_Drawn(samples, irradiance, scene_pixels(scene, adapter)))
     assert bands is not None
     _require_one_sun(request.scenes, [part.irradiance for part in parts])
     training_set, legend = _merge([part.samples for part in parts], request.labels)
-    return training_set, bands, parts[0].irradiance, legend
+    scenes = tuple(part.pixels for part in parts if len(part.pixels) >= FEWEST_PIXELS)
+    return replace(training_set, scenes=scenes), bands, parts[0].irradiance, legend
 
 
 def _scene_samples(scene: Scene, request: TrainingRequest, said: set[str]) -> Samples:

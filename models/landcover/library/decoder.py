@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,10 @@ class SpectralLibrary:
     """F, (factors, bands) [reflectance]: the within-class covariance that all classes share is FᵀF."""
     noise: FloatArray
     """Variance of e, (bands,) [reflectance²]; light does not scale it."""
+
+    def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:
+        """The same without the other bands: in a Gaussian they are integrated out by leaving them away."""
+        return replace(self, **{name: values[..., columns] for name, values in vars(self).items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """For storage."""

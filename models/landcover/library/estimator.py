@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,7 +15,8 @@ from p3vae.models.landcover.estimator import Frame, OutdatedModelError, PixelPre
 from p3vae.models.landcover.job import Job, refitted
 from p3vae.models.landcover.library.calibration import Calibration, calibrate
 from p3vae.models.landcover.library.decoder import FloatArray
-from p3vae.models.landcover.library.mixture import Mixture, light_of
+from p3vae.models.landcover.library.mixture import IntArray, Mixture, light_of
+from p3vae.models.landcover.library.scene import Basis, Home, SceneState
 from p3vae.models.landcover.library.transfer import LibraryPosterior
 from p3vae.models.landcover.types import Method, TrainingSet, TrainingSummary
 from p3vae.physics.illumination import SpectralIrradiance
@@ -45,6 +47,10 @@ class LibraryEstimator:
     """Whether maps show the mean over neighbours."""
     transfer: LibraryPosterior | None = None
     """What a model of materials says of the classes, where one is their prior."""
+    basis: Basis | None = None
+    """Of what scenes differ by, at the model's bands."""
+    home: Home | None = None
+    """The scenes of training; None where they were not kept."""
 
     @classmethod
     def fit(cls, job: Job) -> tuple[Self, TrainingSummary]:
@@ -65,7 +71,9 @@ class LibraryEstimator:
         classes = len(job.legend)
         uniform = np.full(classes, 1 / classes)
         mixture = Mixture.fit(data, job.frame)
-        found = cls(mixture, uniform, *calibration[:3])
+        basis = Basis.at(job.bands.wavelength_nm)
+        home = Home.of(data.scenes, mixture.classifier.classes, basis) if data.scenes else None
+        found = cls(mixture, uniform, *calibration[:3], basis=basis, home=home)
         if job.settings.class_prior == "labels":
             counts = np.bincount(data.class_index, minlength=classes)
             found = replace(found, class_prior=counts / counts.sum())
@@ -107,21 +115,52 @@ class LibraryEstimator:
         probability = probability / probability.sum(1, keepdim=True)
         known = 1 / misfit.clamp(min=1)[:, None]
         if self.transfer is not None:
-            logits = self.transfer.pooled(known * _log(probability), spectra, irradiance)
+            seen = self._at_home(spectra)
+            logits = self.transfer.pooled(known * _log(probability), seen, irradiance)
         else:
             logits = _log(known * probability + (1 - known) / probability.shape[1])
         return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit, found.known_light)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the posterior mean of c under the likeliest class, (pixels, 2 + directions)."""
-        return self.mixture.solver(irradiance).codes(spectra)
+        return self.mixture.solver(irradiance).codes(self._at_home(spectra))
 
     def generate(self, index: int, codes: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """(z·a + w·b) ⊙ (ρ_y + V_y c); codes as `codes` gives them."""
         light = codes[:, :2] @ codes.new_tensor(light_of(irradiance, self.mixture.physics))
         library = self.mixture.library
         reflectance = codes.new_tensor(library.mean[index])
-        return light * (reflectance + codes[:, 2:] @ codes.new_tensor(library.directions[index]))
+        made = light * (reflectance + codes[:, 2:] @ codes.new_tensor(library.directions[index]))
+        scene = self.mixture.scene
+        if scene is None:
+            return made
+        return made * codes.new_tensor(scene.gain) + codes.new_tensor(scene.offset)
+
+    def _at_home(self, spectra: Tensor) -> Tensor:
+        """Spectra as the scene of training would have seen them."""
+        scene = self.mixture.scene
+        if scene is None:
+            return spectra
+        return (spectra - spectra.new_tensor(scene.offset)) / spectra.new_tensor(scene.gain)
+
+    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
+        """The estimator for a scene with such pixels (pixels, bands), and how it differs from home."""
+        if self.home is None or self.basis is None:
+            return self, None
+        state = SceneState.found(spectra, self.home, self.mixture.classifier.classes, self.basis)
+        return (self, None) if state is None else (replace(self, mixture=self.mixture.in_scene(state)), state)
+
+    def at_bands(self, columns: IntArray) -> Self:
+        """The estimator for spectra that lack the other bands: they are integrated out."""
+        share = len(columns) / self.mixture.library.mean.shape[1]
+        return replace(
+            self,
+            mixture=self.mixture.at_bands(columns),
+            ood_threshold=self.ood_threshold * share,
+            transfer=self.transfer and self.transfer.at_bands(columns),
+            basis=self.basis and self.basis.select(columns),
+            home=self.home and replace(self.home, noise=self.home.noise[:, columns]),
+        )
 
     def latent_spectra(self) -> list[SpectraArray]:
         """The mean of each class, and one standard deviation along each direction."""
@@ -141,11 +180,15 @@ class LibraryEstimator:
                 "sky": np.quantile(known.light[:, 1], (0.05, 0.5, 0.95)).round(3).tolist(),
             },
         }
+        if self.home is not None:
+            found["home"] = list(self.home.digests)
         return found if self.transfer is None else found | {"prior": self.transfer.metadata()}
 
     def tensors(self) -> dict[str, Tensor]:
         """Mixture and priors."""
         found = {"class_prior": torch.as_tensor(self.class_prior), **self.mixture.tensors()}
+        if self.home is not None:
+            found |= {f"home.{name}": values for name, values in self.home.tensors().items()}
         if self.transfer is not None:
             found |= {f"prior.{name}": values for name, values in self.transfer.tensors().items()}
         return found
@@ -159,11 +202,12 @@ class LibraryEstimator:
     @classmethod
     def restore(cls, frame: Frame, card: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         """The estimator that gave this metadata and these tensors."""
-        if "known_light.light" not in tensors:
+        if not {"known_light.light", "classifier.covariance"} <= tensors.keys():
             raise OutdatedModelError("it has no classifier for known light")
         transfer = None
         if known := part(tensors, "prior."):
             transfer = LibraryPosterior.restore(frame, card["prior"], known)
+        home = part(tensors, "home.")
         classifier, decoder = card["temperatures"]
         return cls(
             Mixture.restore(frame, tensors),
@@ -172,6 +216,8 @@ class LibraryEstimator:
             float(card["ood_threshold"]),
             bool(card["averages_neighbours"]),
             transfer,
+            Basis.at(frame.bands.wavelength_nm),
+            Home.restore(home, card["home"]) if home else None,
         )
 
 

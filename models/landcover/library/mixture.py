@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,17 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, part
+from p3vae.models.landcover.library.chunks import fixed_chunks
 from p3vae.models.landcover.library.classifier import Classifier
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import fit_library
 from p3vae.models.landcover.library.known_light import KnownLight, interpolated
+from p3vae.models.landcover.library.scene import SceneState
 from p3vae.models.landcover.library.solver import PosteriorSolver
 from p3vae.models.landcover.types import TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
+
+IntArray = npt.NDArray[np.integer[Any]]
 
 _LEVEL = 0.13
 """Relative standard deviation of z [1]: a class mean is of labelled pixels whose own light is not known."""
@@ -68,6 +72,8 @@ class Mixture:
     known_light: KnownLight
     physics: bool
     """False: light is a brightness alone, the same in all bands."""
+    scene: SceneState | None = None
+    """How the scene differs from the one of training; None for that scene."""
     device: str = "cpu"
     _solvers: dict[bytes, tuple[PosteriorSolver, Tensor]] = field(
         default_factory=dict, init=False, repr=False
@@ -85,14 +91,31 @@ class Mixture:
         return cls(Classifier.fit(data, classes), library, prior, known, frame.settings.physics)
 
     def hypotheses(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Hypotheses:
-        """Both halves on spectra (pixels, bands)."""
+        """Both halves on spectra (pixels, bands), the same to the bit however they are split over calls."""
         solver, table = self._under(irradiance)
-        found = solver.solve(spectra)
-        return Hypotheses(
-            self.classifier.log_posterior(spectra),
-            found.logits,
-            interpolated(table, found.sun, found.sky),
-            *found[1:],
+        parts = []
+        for piece in fixed_chunks(spectra, solver.columns):
+            if self.scene is not None:
+                piece.sub_(piece.new_tensor(self.scene.offset)).div_(piece.new_tensor(self.scene.gain))
+            q = self.classifier.log_posterior(piece)
+            found = solver.solve_chunk(piece)
+            parts.append(Hypotheses(q, found.logits, interpolated(table, found.sun, found.sky), *found[1:]))
+        return Hypotheses(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
+
+    def in_scene(self, scene: SceneState) -> Self:
+        """The same for spectra of a scene that differs from the one of training."""
+        noise = self.library.noise + scene.excess_noise
+        return replace(
+            self,
+            classifier=self.classifier.widened(scene.excess_noise),
+            library=replace(self.library, noise=noise),
+            scene=scene,
+        )
+
+    def at_bands(self, columns: IntArray) -> Self:
+        """The same for spectra that lack the other bands."""
+        return replace(
+            self, classifier=self.classifier.at_bands(columns), library=self.library.at_bands(columns)
         )
 
     def solver(self, irradiance: SpectralIrradiance) -> PosteriorSolver:

@@ -19,7 +19,6 @@ of linear discriminant analysis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -133,31 +132,42 @@ class PosteriorSolver:
 
     def solve(self, spectra: Tensor) -> PixelPosterior:
         """Posterior of spectra (pixels, bands), the same to the bit however they are split over calls."""
-        parts = [self._posterior(evidence) for evidence in self._evidence(spectra)]
+        parts = [self.solve_chunk(piece) for piece in fixed_chunks(spectra, self.columns)]
         return PixelPosterior(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
+
+    @property
+    def columns(self) -> int:
+        """Of the largest product, which decides how many pixels a piece of spectra holds."""
+        return self.weights.shape[1]
+
+    def solve_chunk(self, piece: Tensor) -> PixelPosterior:
+        """Posterior of a piece of `fixed_chunks`, which is overwritten."""
+        return self._posterior(self._evidence(piece))
 
     def log_likelihood(self, spectra: Tensor) -> Tensor:
         """log p(x | y, j) up to a constant, (pixels, components, classes)."""
-        parts = [evidence.quadratic + self.log_norm for evidence in self._evidence(spectra)]
+        parts = [
+            self._evidence(piece).quadratic + self.log_norm for piece in fixed_chunks(spectra, self.columns)
+        ]
         return torch.cat(parts)[: len(spectra)].reshape(-1, *self.log_prior.shape)
 
     def codes(self, spectra: Tensor) -> Tensor:
         """z, w and c of the likeliest class in the likeliest light, (pixels, 2 + directions)."""
-        parts = [self._codes(evidence) for evidence in self._evidence(spectra)]
+        parts = [self._codes(self._evidence(piece)) for piece in fixed_chunks(spectra, self.columns)]
         return torch.cat(parts)[: len(spectra)]
 
-    def _evidence(self, spectra: Tensor) -> Iterator[_Evidence]:
-        for piece in fixed_chunks(spectra, self.weights.shape[1]):
-            x = piece.sub_(self.centre)
-            product = self._product(x)
-            pairs, bias = len(self.constant), self.bias.numel()
-            widths = [product.shape[1] - pairs - bias, pairs, bias]
-            factors, linear, rows = torch.split_with_sizes(product, widths, 1)
-            rows = rows.reshape(-1, *self.bias.shape) + self.bias
-            of_light = factors.reshape(len(x), len(self.log_prior), -1).square().sum(2)
-            quadratic = rows.square().sum(1).mul_(0.5).add_(linear).add_(self.constant)
-            quadratic.view(len(x), *self.log_prior.shape).add_(of_light[:, :, None], alpha=0.5)
-            yield _Evidence(quadratic, rows, x.square_() @ self.precision)
+    def _evidence(self, piece: Tensor) -> _Evidence:
+        x = piece.sub_(self.centre)
+        product = self._product(x)
+        pairs, of_rows = len(self.constant), self.bias.numel()
+        widths = [product.shape[1] - pairs - of_rows, pairs, of_rows]
+        factors, linear, rows = torch.split_with_sizes(product, widths, 1)
+        rows = rows.reshape(len(x), *self.bias.shape) + self.bias
+        of_light = factors.reshape(len(x), len(self.log_prior), -1).square().sum(2)
+        quadratic = rows.square().sum(1).mul_(0.5).add_(linear).add_(self.constant)
+        quadratic.view(len(x), *self.log_prior.shape).add_(of_light[:, :, None], alpha=0.5)
+        # A product with a vector would round by the place of a pixel in its piece; a sum of a row does not.
+        return _Evidence(quadratic, rows, x.square_().mul_(self.precision).sum(1))
 
     def _product(self, centred: Tensor) -> Tensor:
         return centred @ self.weights

@@ -140,6 +140,18 @@ class LibraryPosterior:
         library = torch.stack([(joint + of_class).logsumexp(1) for of_class in ratio], 1)
         return (1 - self.pooling) * logits.log_softmax(1) + self.pooling * library.log_softmax(1)
 
+    def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:
+        """The same where the model has only these of its bands."""
+        kept = np.isin(self.columns, columns)
+        materials = replace(
+            self.materials,
+            library=self.materials.library.at_bands(np.flatnonzero(kept)),
+            independent_bands=self.materials.independent_bands * float(kept.mean()),
+        )
+        return replace(
+            self, materials=materials, columns=np.searchsorted(columns, self.columns[kept]).astype(np.int64)
+        )
+
     def to(self, device: str) -> Self:
         """The same on another device."""
         return replace(self, materials=self.materials.to(device))

@@ -146,7 +146,7 @@ def test_explain_says_which_hypothesis_decided(folder, tmp_path):
     assert "the classifier decides" in known and "averaged over the pixel and its neighbours" in known
     write_scene(tmp_path / "dim.tif", 0, light=0.25)
     assert "physics decides" in succeed("explain", tmp_path / "dim.tif", *model).output
-    record = json.loads(succeed("explain", tmp_path / "dim.tif", *model, "--json").output)
+    record = json.loads(succeed("explain", tmp_path / "dim.tif", *model, "--json").stdout)
     assert record["lit_like_labels"] < 0.25
 
 

@@ -231,7 +231,7 @@ def test_shape_counts_where_polygons_differ_in_brightness():
             return accuracy(model, test, truth)
 
     both = score()
-    with patch(f"{LIBRARY}.classifier._shape", lambda spectra: spectra):
+    with patch(f"{LIBRARY}.classifier._rms", lambda spectra: torch.ones(len(spectra), 1)):
         assert both > score() + 0.04
 
 
@@ -282,6 +282,23 @@ def test_wrong_labels_are_named():
     assert (first.group, first.label, first.likelier, first.pixels) == (1001, "road", "roof", 15)
     assert first.probability < 0.3
     assert trained().summary.doubtful == ()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_a_pixel_does_not_depend_on_its_place_among_others(classes):
+    """Whatever the number of classes: narrow matrix products have kernels of their own."""
+    rng = np.random.default_rng(3)
+    materials = [ROAD + 0.03 * k * (ROOF - ROAD) for k in range(classes)]
+    spectra, index, group = ground(materials)
+    names = ClassLegend(tuple(range(1, classes + 1)), tuple("abcde"[:classes]), ((1, 2, 3),) * classes)
+    data = TrainingSet(spectra, index, group, spectra[:0])
+    model = train_land_cover(data, BANDS, LIGHT, names, TrainingSettings(seed=1))
+    test = (0.1 + 0.2 * rng.random((3000, len(BANDS)))).astype(np.float32)
+    whole = vars(model.predict(test, LIGHT, want_probabilities=True))
+    for start in (1, 333):
+        part = vars(model.predict(test[start:], LIGHT, want_probabilities=True))
+        for name, values in part.items():
+            np.testing.assert_array_equal(values, whole[name][start:], err_msg=name)
 
 
 def test_classes_with_the_same_spectra_are_a_coin_flip():
