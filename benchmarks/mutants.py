@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import py_compile
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,7 +50,7 @@ LIBRARIES = (
 BROKEN = 99
 """Exit code of a run that failed before the tests."""
 TEST_S = 60
-"""A test that takes longer has noticed a mutant [s]."""
+"""A test that takes longer has noticed a mutant [s of a core]."""
 
 
 def main() -> None:
@@ -57,7 +59,7 @@ def main() -> None:
     parser.add_argument("-n", "--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--limit", type=float, default=120.0, help="of a mutant [s]; then it has survived")
+    parser.add_argument("--limit", type=int, default=120, help="of a mutant [s of a core]: it has survived")
     parser.add_argument("--from", dest="given", type=Path, metavar="RECORD")
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
@@ -133,7 +135,7 @@ def _copy(folder: str) -> Path:
     return copy
 
 
-def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: float) -> dict:
+def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: int) -> dict:
     started, copy = time.monotonic(), _copy(folder)
     file = copy / mutant.file
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -148,35 +150,30 @@ def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: float) -> dic
     return asdict(mutant) | {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - started, 1)}
 
 
-def _tested(copy: Path, tests: list[str], limit_s: float) -> tuple[str, str]:
+def _tested(copy: Path, tests: list[str], limit_s: int) -> tuple[str, str]:
     """Verdict, and the test that failed."""
     log = copy.with_suffix(".log")
     child = os.fork()
     if child == 0:
-        _run_tests(copy, tests, log)
-    end, status = time.monotonic() + limit_s, 0
-    while time.monotonic() < end:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            break
-        time.sleep(0.1)
-    else:
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return "survived", f"stopped after {limit_s:g} s"
+        _run_tests(copy, tests, limit_s, log)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what a test has left behind
     said = log.read_text(errors="replace")
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-    code = os.waitstatus_to_exitcode(status)
     if code == BROKEN:
         raise RuntimeError(said)
-    return ("survived", "") if code == 0 else ("killed", failed[0] if failed else f"exit code {code}")
+    if code in (0, -signal.SIGXCPU):
+        return "survived", f"stopped after {limit_s} s" if code else ""
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+    return "killed", failed[0] if failed else f"exit code {code}"
 
 
-def _run_tests(copy: Path, tests: list[str], log: Path) -> None:
+def _run_tests(copy: Path, tests: list[str], limit_s: int, log: Path) -> None:
     """In a fork: pytest on the copy; never returns."""
     code = BROKEN
     try:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 10))
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
         os.chdir(copy)
         stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -211,11 +208,11 @@ class _Limit:
     """Ends a test that takes too long."""
 
     def pytest_runtest_logstart(self) -> None:
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.alarm(TEST_S)
+        signal.signal(signal.SIGPROF, _too_long)
+        signal.setitimer(signal.ITIMER_PROF, TEST_S)
 
     def pytest_runtest_logfinish(self) -> None:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _too_long(*_: object) -> None:
