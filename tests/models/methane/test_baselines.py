@@ -149,6 +149,20 @@ def test_optimal_estimation_without_signal_returns_the_prior():
     assert found.ppm_m.numpy() == pytest.approx(np.full(10, 7e3), rel=1e-6)
 
 
+def test_brightness_of_the_ground_is_no_error_of_optimal_estimation():
+    """Se is that of shapes: the same ground under any light has the same errors, and the same estimates."""
+    bright = torch.exp(torch.randn(1500, 1, generator=torch.Generator().manual_seed(9), dtype=torch.float64))
+    plain, lit = (
+        OptimalEstimation.fit(seen, optics(), prior_mean=5e3, prior_std=5e3)
+        for seen in (ground(1500, 0), bright * ground(1500, 0))
+    )
+    torch.testing.assert_close(lit.whitening, plain.whitening, rtol=1e-6, atol=1e-6)
+    seen = ground(50, 1) * optics().transmittance(torch.full((50,), 3000.0, dtype=torch.float64))
+    dim, usual = lit.invert(0.2 * seen), plain.invert(seen)
+    np.testing.assert_allclose(dim.ppm_m, usual.ppm_m, rtol=1e-6)
+    np.testing.assert_allclose(dim.std, usual.std, rtol=1e-6)
+
+
 @pytest.mark.parametrize("prior_std", [100.0, 300.0, 3000.0])
 def test_optimal_estimation_weighs_truth_and_prior_by_its_sensitivity(prior_std):
     """Of ground that it knows, without noise: z = k truth + (1 - k) prior, std^2 = (1 - k) prior_std^2."""
