@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import integrate
 
 from p3vae.physics.emission import (
     EFFECTIVE_WIND,
@@ -229,3 +230,28 @@ def test_a_line_resolved_table_is_averaged_with_the_light_in_a_band():
         assert found == pytest.approx(expected, rel=2e-3)
     flat = np.average(np.exp(-k * 5e4), weights=response)
     assert abs(flat - expected) > 5e-3
+
+
+def test_a_coarse_table_of_twice_the_strength_is_twice_as_strong_up_to_its_ends():
+    nm = np.arange(2250.0, 2391.0, 2.0)
+    total = integrate.cumulative_trapezoid(TABLE.absorption, TABLE.wavelength_nm, initial=0.0)
+    below, above = (np.interp(nm + side, TABLE.wavelength_nm, total) for side in (-1.0, 1.0))
+    table = MethaneAbsorption.from_user(nm, 2.0 * (above - below) / 2.0, source="coarse")
+    inside = (TABLE.wavelength_nm > nm[0]) & (TABLE.wavelength_nm < nm[-1])
+    np.testing.assert_allclose(table.absorption[inside], 2.0 * TABLE.absorption[inside], rtol=0.01)
+    np.testing.assert_allclose(table.saturation[inside], 2.0 * TABLE.saturation[inside], rtol=0.01)
+    assert not table.absorption[TABLE.wavelength_nm > nm[-1] + 2.0].any()
+    assert table.borrowed_lines and table.source == "coarse" and not TABLE.borrowed_lines
+
+
+def test_a_coarse_table_that_is_no_methane_is_held_at_ten_times_ours():
+    nm = np.arange(2250.0, 2391.0, 2.0)
+    table = MethaneAbsorption.from_user(nm, np.full_like(nm, 1.0), source="coarse")
+    inside = (TABLE.wavelength_nm > nm[0]) & (TABLE.wavelength_nm < nm[-1])
+    np.testing.assert_allclose(table.absorption[inside], 10.0 * TABLE.absorption[inside])
+
+
+def test_bands_are_covered_where_their_centres_are():
+    first, last = TABLE.wavelength_nm[[0, -1]]
+    bands = Bands.from_centres(np.array([first - 1.0, first, 2300.0, last, last + 1.0]), np.full(5, 10.0))
+    assert TABLE.covers(bands).tolist() == [False, True, True, True, False]

@@ -197,6 +197,8 @@ def test_published_model_learns_and_stays_within_its_range(under_plume):
         found = model.invert(radiance)
         assert ((found.ppm_m >= 0) & (found.ppm_m <= 4e4)).all()
         assert torch.isfinite(found.std).all()
+        left = (found.std / (4e4 / np.sqrt(12.0))) ** 2  # of the variance of a flat prior
+        torch.testing.assert_close(found.sensitivity, (1.0 - left).clamp(min=0.0), rtol=1e-4, atol=1e-4)
         losses.append(model.under_plume_loss(model.scale(radiance), kl_weight=0.0).item())
     assert losses[1] < 0.5 * losses[0]
 
