@@ -76,15 +76,14 @@ def main() -> None:
     known = {(row["file"], row["before"], row["after"]) for row in done}
     left = [each for each in wanted if (each.file, each.before, each.after) not in known]
     record.parent.mkdir(parents=True, exist_ok=True)
+    tests = {mutant.file: closest_tests(mutant.file) for mutant in left}
+    _require_whole(sorted({test for some in tests.values() for test in some}))
     for library in LIBRARIES:
         __import__(library)
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(options.jobs, fork) as pool:
         for finished in as_completed(
-            [
-                pool.submit(_tried, folder, mutant, closest_tests(mutant.file), options.limit)
-                for mutant in left
-            ]
+            [pool.submit(_tried, folder, mutant, tests[mutant.file], options.limit) for mutant in left]
         ):
             row = finished.result()
             done.append(row)
@@ -113,6 +112,16 @@ def _sources(paths: Iterable[str]) -> Iterator[Path]:
     for path in map(ROOT.joinpath, paths):
         found = [path] if path.is_file() else path.rglob("*.py")
         yield from (each for each in found if "data" not in each.parts)
+
+
+def _require_whole(tests: list[str]) -> None:
+    """Tests that cannot even be collected would kill every mutant."""
+    call = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *tests]
+    if (
+        tests
+        and (done := subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)).returncode
+    ):
+        raise SystemExit(done.stdout[-2000:])
 
 
 # The copy and the tests of one mutant

@@ -92,6 +92,14 @@ def test_the_page_is_complete_and_small(page) -> None:
     assert not re.search(r"""(src|href)=(?!["'](data:|#))|https?://|url\(|@import""", outside)
 
 
+def test_the_page_says_how_much_of_the_scene_is_unlike_anything_learned(page, mapped_town) -> None:
+    with rasterio.open(mapped_town / "maps" / "town_landcover.tif") as source:
+        classes = source.read(1)
+    share = (classes == 255).sum() / (classes > 0).sum()
+    said = re.search(r"<p>([\d.]+) % of the pixels are unlike anything", page.read_text(encoding="utf-8"))
+    assert float(said[1]) == pytest.approx(100 * share, abs=0.06)
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, False)])
 def test_controls_work_and_nothing_is_requested(page, tmp_path, width, dark) -> None:
