@@ -172,7 +172,8 @@ def test_ground_without_any_colour_is_ground_too():
     found = OptimalEstimation.fit(grey[:1500], optics(), prior_mean=5e3, prior_std=5e3).invert(seen)
     error = (found.ppm_m - 3000.0) / found.std
     assert abs(error.mean().item()) < 0.2 and error.std().item() < 1.2
-    assert found.std.mean() < 1000.0
+    least = 0.004 / optics().slope[optics().absorbing].norm()  # of a pixel whose ground is known, ppm m
+    assert least < found.std.mean() < 2.2 * least  # two pixels are noisy, and lines saturate by a quarter
 
 
 @pytest.mark.parametrize("prior_std", [100.0, 300.0, 3000.0])
