@@ -69,10 +69,10 @@ browser:
 
 # Without tests that start other processes, and without anything from the system's packages.
 quick: lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not process"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not process"
 
 test: lint types gdal browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 # Debian's QGIS (about 1.2 GB): projects, styles and the Processing provider, without a window.
 test-qgis: $(STAMP)

@@ -13,6 +13,7 @@ import ast
 import compileall
 import functools
 import json
+import math
 import multiprocessing
 import os
 import py_compile
@@ -49,6 +50,8 @@ LIBRARIES = (
 """Loaded once; every run of the tests is a fork."""
 BROKEN = 99
 """Exit code of a run that failed before the tests."""
+OWN = 3
+"""Test files that run first: those that import the module, and are in its folder."""
 TEST_S = 60
 """A test that takes longer has noticed a mutant [s of a core]."""
 
@@ -77,7 +80,7 @@ def main() -> None:
     left = [each for each in wanted if (each.file, each.before, each.after) not in known]
     record.parent.mkdir(parents=True, exist_ok=True)
     tests = {mutant.file: closest_tests(mutant.file) for mutant in left}
-    _require_whole(sorted({test for some in tests.values() for test in some}))
+    _require_whole(sorted({test for stages in tests.values() for stage in stages for test in stage}))
     for library in LIBRARIES:
         __import__(library)
     fork = multiprocessing.get_context("fork")
@@ -144,7 +147,7 @@ def _copy(folder: str) -> Path:
     return copy
 
 
-def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: int) -> dict:
+def _tried(folder: str, mutant: Mutant, tests: list[list[str]], limit_s: int) -> dict:
     started, copy = time.monotonic(), _copy(folder)
     file = copy / mutant.file
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -159,22 +162,27 @@ def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: int) -> dict:
     return asdict(mutant) | {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - started, 1)}
 
 
-def _tested(copy: Path, tests: list[str], limit_s: int) -> tuple[str, str]:
-    """Verdict, and the test that failed."""
-    log = copy.with_suffix(".log")
-    child = os.fork()
-    if child == 0:
-        _run_tests(copy, tests, limit_s, log)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what a test has left behind
-    said = log.read_text(errors="replace")
-    if code == BROKEN:
-        raise RuntimeError(said)
-    if code in (0, -signal.SIGXCPU):
-        return "survived", f"stopped after {limit_s} s" if code else ""
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-    return "killed", failed[0] if failed else f"exit code {code}"
+def _tested(copy: Path, stages: list[list[str]], limit_s: int) -> tuple[str, str]:
+    """Verdict, and the test that failed; tests of a later stage are not even collected before."""
+    left = float(limit_s)
+    for tests in filter(None, stages):
+        log = copy.with_suffix(".log")
+        child = os.fork()
+        if child == 0:
+            _run_tests(copy, tests, max(1, math.ceil(left)), log)
+        _, status, used = os.wait4(child, 0)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what a test has left behind
+        code, said = os.waitstatus_to_exitcode(status), log.read_text(errors="replace")
+        if code == BROKEN:
+            raise RuntimeError(said)
+        left -= used.ru_utime + used.ru_stime
+        if code == -signal.SIGXCPU or (code == 0 and left <= 0):
+            return "survived", f"stopped after {limit_s} s"
+        if code != 0:
+            failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+            return "killed", failed[0] if failed else f"exit code {code}"
+    return "survived", ""
 
 
 def _run_tests(copy: Path, tests: list[str], limit_s: int, log: Path) -> None:
@@ -232,7 +240,7 @@ def _too_long(*_: object) -> None:
 
 
 @functools.cache
-def closest_tests(file: str) -> list[str]:
+def closest_tests(file: str) -> list[list[str]]:
     """Tests of the module, of its folder, and of commands that import it, the most particular first."""
     module, path = _module(ROOT / file), Path(file)
     folder = "tests" / (Path("cli", *path.parts[1:-1]) if path.parts[0] == "p3vae_cli" else path.parent)
@@ -249,7 +257,14 @@ def closest_tests(file: str) -> list[str]:
     far = sorted(
         {*using, *calling}, key=lambda test: (not words & {*test.stem.split("_")}, len(reached[test]))
     )
-    return [test.relative_to(ROOT).as_posix() for test in dict.fromkeys((*own, *near, *far))]
+    seen: set[Path] = set()
+    stages = []
+    for stage in (own[:OWN], own[OWN:] + near, far):
+        stages.append(
+            [test.relative_to(ROOT).as_posix() for test in dict.fromkeys(stage) if test not in seen]
+        )
+        seen |= {*stage}
+    return stages
 
 
 def _module(path: Path) -> str:

@@ -12,6 +12,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and starts_processes(item):
             item.add_marker("process")
+        if "mapped_plumes" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("mapped_plumes"))  # made once, not by every worker
 
 
 @pytest.fixture(scope="session")

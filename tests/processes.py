@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
+TESTS = Path(__file__).parent
 NAMES = {"subprocess", "multiprocessing", "distributed", "fork"}
 OPTIONS = {"-j", "--jobs", "--scheduler"}
 """Of the program, by which it starts some."""
@@ -25,7 +27,7 @@ def _words(function: object, seen: set[FunctionType]) -> Iterator[str]:
     """Names and strings in a function of the tests and in those that it calls; a module by its first name."""
     if not isinstance(function, FunctionType) or function in seen:
         return
-    if not function.__module__.startswith(("tests", "conftest")):
+    if not Path(function.__code__.co_filename).is_relative_to(TESTS):
         yield function.__module__.partition(".")[0]
         return
     seen.add(function)

@@ -12,7 +12,7 @@ from affine import Affine
 
 from tests.cli.calls import refusal, run
 
-ROWS, COLS = 120, 90
+ROWS, COLS = 70, 60
 CUBES = "HDFEOS/SWATHS/PRS_L1_HCO/Data Fields"
 NM = np.r_[np.arange(450, 1350, 50.0), np.arange(1450, 1800, 15.0), np.arange(1960, 2450, 8.0)]
 METHODS = ("p3vae", "oe", "mf", "mf-log", "mag1c")
