@@ -50,8 +50,8 @@ LIBRARIES = (
 """Loaded once; every run of the tests is a fork."""
 BROKEN = 99
 """Exit code of a run that failed before the tests."""
-OWN = 3
-"""Test files that run first: those that import the module, and are in its folder."""
+OWN, FAR = 3, 6
+"""Test files that run first of those that import the module, and of those that reach it by a command."""
 TEST_S = 60
 """A test that takes longer has noticed a mutant [s of a core]."""
 
@@ -243,10 +243,14 @@ def _too_long(*_: object) -> None:
 def closest_tests(file: str) -> list[list[str]]:
     """Tests of the module, of its folder, and of commands that import it, the most particular first."""
     module, path = _module(ROOT / file), Path(file)
-    folder = "tests" / (Path("cli", *path.parts[1:-1]) if path.parts[0] == "p3vae_cli" else path.parent)
+    folder = (
+        ROOT / "tests" / (Path("cli", *path.parts[1:-1]) if path.parts[0] == "p3vae_cli" else path.parent)
+    )
+    while not folder.is_dir():
+        folder = folder.parent
     every = sorted((ROOT / "tests").rglob("test_*.py"))
     reached = {test: _commands(test) for test in every}
-    near = [t for t in every if t.relative_to(ROOT).is_relative_to(folder)]
+    near = [t for t in every if t.is_relative_to(folder)]
     own = [t for t in every if module in _imports(t) or t.stem == f"test_{path.stem}"]
     own.sort(key=lambda test: test not in near)
     using = [
@@ -259,7 +263,7 @@ def closest_tests(file: str) -> list[list[str]]:
     )
     seen: set[Path] = set()
     stages = []
-    for stage in (own[:OWN], own[OWN:] + near, far):
+    for stage in (own[:OWN], own[OWN:] + near, far[:FAR], far[FAR:]):
         stages.append(
             [test.relative_to(ROOT).as_posix() for test in dict.fromkeys(stage) if test not in seen]
         )
