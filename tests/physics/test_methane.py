@@ -84,6 +84,16 @@ def test_curves_equal_the_fine_integral_between_nodes():
         assert np.exp(-depth(column)[5]) == pytest.approx(exact, rel=2e-4)
 
 
+def test_interpolation_between_nodes_adds_next_to_nothing():
+    """Depths of any column against the sum over all lines, by the band's response as far as it is taken."""
+    distance = (TABLE.wavelength_nm - 2350.0) / (10.0 / 2.354820045)
+    response = np.exp(-0.5 * distance**2) * TABLE.background * np.gradient(TABLE.wavelength_nm)
+    response *= np.abs(distance) < 4.0
+    for column in np.geomspace(50.0, 4e5, 40):
+        exact = -np.log((response * np.exp(-TABLE.optical_depth(column))).sum() / response.sum())
+        assert depth(column)[5] == pytest.approx(exact, rel=3e-6)
+
+
 def test_small_signal_slope_is_the_absorption_on_both_sides_of_zero():
     u = torch.tensor([-1.0, 0.0, 1e-6], dtype=torch.float64, requires_grad=True)
     CURVES.optical_depth(u).sum().backward()
