@@ -231,6 +231,7 @@ def test_a_line_resolved_table_is_averaged_with_the_light_in_a_band():
     lines = rng.uniform(2300.0, 2330.0, 60)
     k = 2e-5 * (0.03**2 / ((nm[:, None] - lines) ** 2 + 0.03**2)).sum(1)
     table = MethaneAbsorption.from_user(nm, k, source="lines")
+    assert table.source == "lines" and not table.borrowed_lines
     bands = Bands.from_centres(np.array([2315.0]), np.array([8.0]))
     light = np.interp(nm, TABLE.wavelength_nm, TABLE.background)
     response = np.exp(-4.0 * np.log(2.0) * ((nm - 2315.0) / 8.0) ** 2)
