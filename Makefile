@@ -17,7 +17,7 @@ print(next(line for line in open("constraints.txt") if line.startswith("torch=="
 endef
 export BOUNDS
 
-.PHONY: demo ablate measured mutants test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
+.PHONY: demo ablate measured mutants quick test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
 
 # What a user needs; contributors need more.
 $(USER_STAMP): pyproject.toml setup.py constraints.txt
@@ -67,8 +67,12 @@ browser:
 	  && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 	  || echo "chromium is not installed: tests that need it are skipped"
 
+# Without tests that start other processes, and without anything from the system's packages.
+quick: lint types
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not process"
+
 test: lint types gdal browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 # Debian's QGIS (about 1.2 GB): projects, styles and the Processing provider, without a window.
 test-qgis: $(STAMP)

@@ -70,6 +70,10 @@ SECTIONS = (
         ),
     ),
     (
+        "Tests",
+        (("mutants", "One-line mistakes, and whether the tests notice them."),),
+    ),
+    (
         "Assessment of maps",
         (("assess_coverage", "How often the 95 % intervals of `p3vae assess` hold the truth."),),
     ),

@@ -9,14 +9,15 @@ out/mutants/NAME.json is kept after every mutant, and a second call goes on wher
 from __future__ import annotations
 
 import argparse
-import ast
 import compileall
 import functools
 import json
+import math
 import multiprocessing
 import os
 import py_compile
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -25,15 +26,15 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.mutant_tests import FOLDERS, ROOT, closest_tests, sources
 from benchmarks.mutations import Mutant, draw
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = {"p3vae_cli": "p3vae.cli", "models": "p3vae.models", "physics": "p3vae.physics"}
 LIBRARIES = (
     "torch",
     "rasterio",
@@ -42,13 +43,12 @@ LIBRARIES = (
     "sklearn.cluster",
     "scipy.stats",
     "pvlib",
-    "hypothesis",
 )
 """Loaded once; every run of the tests is a fork."""
 BROKEN = 99
-"""Exit code of a run that failed before the tests."""
+"""Exit code of a run that failed before pytest; its own 3 and 4 are errors inside it and wrong usage."""
 TEST_S = 60
-"""A test that takes longer has noticed a mutant [s]."""
+"""A test that takes longer has noticed a mutant [s of a core]."""
 
 
 def main() -> None:
@@ -57,39 +57,43 @@ def main() -> None:
     parser.add_argument("-n", "--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--limit", type=float, default=120.0, help="of a mutant [s]; then it has survived")
+    parser.add_argument("--limit", type=int, default=120, help="of a mutant [s of a core]: it has survived")
     parser.add_argument("--from", dest="given", type=Path, metavar="RECORD")
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     name = "-".join(path.strip("/").replace("/", ".") for path in options.paths)
     record = options.output or ROOT / "out" / "mutants" / f"{name}-{options.count}-{options.seed}.json"
-    if options.given:
-        rows = json.loads(options.given.read_text())
-        rows = [row for row in rows if not (options.survivors and row["verdict"] == "killed")]
-        wanted = [Mutant(row["file"], row["line"], row["before"], row["after"]) for row in rows]
-    else:
-        wanted = draw(sorted(_sources(options.paths)), ROOT, options.count, options.seed)
+    record.parent.mkdir(parents=True, exist_ok=True)
     done = json.loads(record.read_text()) if record.exists() else []
     known = {(row["file"], row["before"], row["after"]) for row in done}
-    left = [each for each in wanted if (each.file, each.before, each.after) not in known]
-    record.parent.mkdir(parents=True, exist_ok=True)
+    for row in _run([m for m in _wanted(options) if (m.file, m.before, m.after) not in known], options):
+        done.append(row)
+        record.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n")
+        print(f"{row['verdict']:8} {row['seconds']:5.0f} s  {row['file']}:{row['line']}  {row['by']}")
+        print(f"    - {row['before']}\n    + {row['after']}", flush=True)
+    print(table(done))
+
+
+def _wanted(options: argparse.Namespace) -> list[Mutant]:
+    if options.given is None:
+        return draw(sorted(sources(options.paths)), ROOT, options.count, options.seed)
+    rows = json.loads(options.given.read_text())
+    chosen = [row for row in rows if not (options.survivors and row["verdict"] == "killed")]
+    return [Mutant(row["file"], row["line"], row["before"], row["after"]) for row in chosen]
+
+
+def _run(mutants: list[Mutant], options: argparse.Namespace) -> Iterator[dict]:
+    """What became of each, as they come."""
+    tests = {mutant.file: closest_tests(mutant.file) for mutant in mutants}
+    _require_whole(sorted({test for stages in tests.values() for stage in stages for test in stage}))
     for library in LIBRARIES:
         __import__(library)
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(options.jobs, fork) as pool:
-        for finished in as_completed(
-            [
-                pool.submit(_tried, folder, mutant, closest_tests(mutant.file), options.limit)
-                for mutant in left
-            ]
-        ):
-            row = finished.result()
-            done.append(row)
-            record.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n")
-            print(f"{row['verdict']:8} {row['seconds']:5.0f} s  {row['file']}:{row['line']}  {row['by']}")
-            print(f"    - {row['before']}\n    + {row['after']}", flush=True)
-    print(table(done))
+        waiting = [pool.submit(_tried, folder, each, tests[each.file], options.limit) for each in mutants]
+        for finished in as_completed(waiting):
+            yield finished.result()
 
 
 def table(rows: list[dict]) -> str:
@@ -107,10 +111,12 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def _sources(paths: Iterable[str]) -> Iterator[Path]:
-    for path in map(ROOT.joinpath, paths):
-        found = [path] if path.is_file() else path.rglob("*.py")
-        yield from (each for each in found if "data" not in each.parts)
+def _require_whole(tests: list[str]) -> None:
+    """Tests that cannot even be collected would kill every mutant."""
+    call = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
+    if tests and done.returncode:
+        raise SystemExit(done.stdout[-2000:])
 
 
 # The copy and the tests of one mutant
@@ -133,7 +139,7 @@ def _copy(folder: str) -> Path:
     return copy
 
 
-def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: float) -> dict:
+def _tried(folder: str, mutant: Mutant, tests: list[list[str]], limit_s: int) -> dict:
     started, copy = time.monotonic(), _copy(folder)
     file = copy / mutant.file
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -148,35 +154,35 @@ def _tried(folder: str, mutant: Mutant, tests: list[str], limit_s: float) -> dic
     return asdict(mutant) | {"verdict": verdict, "by": by, "seconds": round(time.monotonic() - started, 1)}
 
 
-def _tested(copy: Path, tests: list[str], limit_s: float) -> tuple[str, str]:
-    """Verdict, and the test that failed."""
-    log = copy.with_suffix(".log")
-    child = os.fork()
-    if child == 0:
-        _run_tests(copy, tests, log)
-    end, status = time.monotonic() + limit_s, 0
-    while time.monotonic() < end:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            break
-        time.sleep(0.1)
-    else:
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return "survived", f"stopped after {limit_s:g} s"
-    said = log.read_text(errors="replace")
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
-    code = os.waitstatus_to_exitcode(status)
-    if code == BROKEN:
-        raise RuntimeError(said)
-    return ("survived", "") if code == 0 else ("killed", failed[0] if failed else f"exit code {code}")
+def _tested(copy: Path, stages: list[list[str]], limit_s: int) -> tuple[str, str]:
+    """Verdict, and the test that failed; tests of a later stage are not even collected before."""
+    left = float(limit_s)
+    for tests in filter(None, stages):
+        log = copy.with_suffix(".log")
+        child = os.fork()
+        if child == 0:
+            _run_tests(copy, tests, max(1, math.ceil(left)), log)
+        _, status, used = os.wait4(child, 0)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what a test has left behind
+        code, said = os.waitstatus_to_exitcode(status), log.read_text(errors="replace")
+        if code in (BROKEN, 3, 4):
+            raise RuntimeError(said)
+        left -= used.ru_utime + used.ru_stime
+        if code == -signal.SIGXCPU or (code == 0 and left <= 0):
+            return "survived", f"stopped after {limit_s} s"
+        if code != 0:
+            failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+            return "killed", failed[0] if failed else f"exit code {code}"
+    return "survived", ""
 
 
-def _run_tests(copy: Path, tests: list[str], log: Path) -> None:
+def _run_tests(copy: Path, tests: list[str], limit_s: int, log: Path) -> None:
     """In a fork: pytest on the copy; never returns."""
     code = BROKEN
     try:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 10))
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
         os.chdir(copy)
         stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -194,8 +200,6 @@ def _run_tests(copy: Path, tests: list[str], log: Path) -> None:
             "-Wignore::pytest.PytestAssertRewriteWarning",
             "-p",
             "no:cacheprovider",
-            "-p",
-            "no:xdist",
             f"--basetemp={base}",
             *tests,
         ]
@@ -211,81 +215,15 @@ class _Limit:
     """Ends a test that takes too long."""
 
     def pytest_runtest_logstart(self) -> None:
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.alarm(TEST_S)
+        signal.signal(signal.SIGPROF, _too_long)
+        signal.setitimer(signal.ITIMER_PROF, TEST_S)
 
     def pytest_runtest_logfinish(self) -> None:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _too_long(*_: object) -> None:
     raise TimeoutError(f"a test took more than {TEST_S} s")
-
-
-# Which tests are close to a file
-
-
-@functools.cache
-def closest_tests(file: str) -> list[str]:
-    """Tests of the module, of its folder, and of commands that import it, the most particular first."""
-    module, path = _module(ROOT / file), Path(file)
-    folder = "tests" / (Path("cli", *path.parts[1:-1]) if path.parts[0] == "p3vae_cli" else path.parent)
-    every = sorted((ROOT / "tests").rglob("test_*.py"))
-    reached = {test: _commands(test) for test in every}
-    near = [t for t in every if t.relative_to(ROOT).is_relative_to(folder)]
-    own = [t for t in every if module in _imports(t) or t.stem == f"test_{path.stem}"]
-    own.sort(key=lambda test: test not in near)
-    using = [
-        t for t in every if module in _closure(t) and {"cli", "models"} & set(t.relative_to(ROOT).parts[1:2])
-    ]
-    calling = [t for t in every if any(module in _closure(command) for command in reached[t])]
-    words = {word for part in path.with_suffix("").parts for word in part.split("_")}
-    far = sorted(
-        {*using, *calling}, key=lambda test: (not words & {*test.stem.split("_")}, len(reached[test]))
-    )
-    return [test.relative_to(ROOT).as_posix() for test in dict.fromkeys((*own, *near, *far))]
-
-
-def _module(path: Path) -> str:
-    folder, *inner = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join([FOLDERS.get(folder, folder), *inner]).removesuffix(".__init__")
-
-
-@functools.cache
-def _imports(path: Path) -> frozenset[str]:
-    """Modules that a file imports, anywhere in it."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(names)
-
-
-@functools.cache
-def _modules() -> dict[str, Path]:
-    return {_module(path): path for path in _sources([*FOLDERS, "tests"])}
-
-
-@functools.cache
-def _closure(path: Path) -> frozenset[str]:
-    """Modules that a file imports, and those that these import."""
-    seen: set[str] = set()
-    ahead = [path]
-    while ahead:
-        new = (_imports(ahead.pop()) & _modules().keys()) - seen
-        seen |= new
-        ahead += [_modules()[name] for name in new]
-    return frozenset(seen)
-
-
-@functools.cache
-def _commands(test: Path) -> frozenset[Path]:
-    """Files of the commands that a test names."""
-    words = {node.value for node in ast.walk(ast.parse(test.read_text())) if isinstance(node, ast.Constant)}
-    files = (ROOT / "p3vae_cli" / "commands").glob("*.py")
-    return frozenset(file for file in files if file.stem.replace("_", "-") in words)
 
 
 if __name__ == "__main__":

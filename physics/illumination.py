@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -165,8 +165,7 @@ def _spectrl2(zenith_deg: float, **atmosphere: float) -> dict[str, Spectrum]:
 
 def sun_position(time: datetime, longitude_deg: float, latitude_deg: float) -> tuple[float, float]:
     """Solar zenith and azimuth [degree], azimuth clockwise from north; a time without zone is UTC."""
-    moment = time.replace(tzinfo=UTC) if time.tzinfo is None else time
-    position = pvlib.solarposition.get_solarposition(moment, latitude_deg, longitude_deg)
+    position = pvlib.solarposition.get_solarposition(time, latitude_deg, longitude_deg)
     return float(position["zenith"].iloc[0]), float(position["azimuth"].iloc[0])
 
 

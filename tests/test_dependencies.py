@@ -11,9 +11,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import run
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("models", "physics", "p3vae_cli")
@@ -77,7 +76,7 @@ def test_every_module_can_be_imported_without_the_extra():
 @pytest.mark.parametrize("absent", ["matplotlib", "torchdiffeq"])
 def test_reproduce_says_how_to_install_the_extra(absent, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, absent, None)
-    done = CliRunner().invoke(main, ["reproduce", "pendulum", "--quick", "-o", str(tmp_path / "out")])
+    done = run("reproduce", "pendulum", "--quick", "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert f"{absent} is not installed (pip install 'p3vae[reproduce]')" in done.output
     assert not (tmp_path / "out").exists()

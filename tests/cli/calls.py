@@ -14,6 +14,18 @@ def run(*arguments: object, **options: Any) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
 
 
+def succeed(*arguments: object, **options: Any) -> Result:
+    """A call that has to end well."""
+    done = run(*arguments, **options)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def stdout_of(*arguments: object) -> str:
+    """What a call that has to end well prints."""
+    return succeed(*arguments).stdout
+
+
 def refusal(code: int, *arguments: object) -> str:
     """What a refused call says, checked to be one line."""
     done = run(*arguments)

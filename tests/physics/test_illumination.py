@@ -123,6 +123,7 @@ def test_time_zones_are_honoured():
     utc = datetime(2024, 4, 2, 10, 30, tzinfo=UTC)
     paris = utc.astimezone(timezone(timedelta(hours=2)))
     assert sun_position(utc, 1.4, 43.6) == pytest.approx(sun_position(paris, 1.4, 43.6))
+    assert sun_position(utc.replace(tzinfo=None), 1.4, 43.6) == pytest.approx(sun_position(utc, 1.4, 43.6))
 
 
 @pytest.mark.parametrize("zenith", [-1.0, 90.0, np.nan])

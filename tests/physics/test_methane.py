@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import integrate
 
 from p3vae.physics.emission import (
     EFFECTIVE_WIND,
@@ -81,6 +82,16 @@ def test_curves_equal_the_fine_integral_between_nodes():
             response, TABLE.wavelength_nm
         )
         assert np.exp(-depth(column)[5]) == pytest.approx(exact, rel=2e-4)
+
+
+def test_interpolation_between_nodes_adds_next_to_nothing():
+    """Depths of any column against the sum over all lines, by the band's response as far as it is taken."""
+    distance = (TABLE.wavelength_nm - 2350.0) / (10.0 / 2.354820045)
+    response = np.exp(-0.5 * distance**2) * TABLE.background * np.gradient(TABLE.wavelength_nm)
+    response *= np.abs(distance) < 4.0
+    for column in np.geomspace(50.0, 4e5, 40):
+        exact = -np.log((response * np.exp(-TABLE.optical_depth(column))).sum() / response.sum())
+        assert depth(column)[5] == pytest.approx(exact, rel=3e-6)
 
 
 def test_small_signal_slope_is_the_absorption_on_both_sides_of_zero():
@@ -220,6 +231,7 @@ def test_a_line_resolved_table_is_averaged_with_the_light_in_a_band():
     lines = rng.uniform(2300.0, 2330.0, 60)
     k = 2e-5 * (0.03**2 / ((nm[:, None] - lines) ** 2 + 0.03**2)).sum(1)
     table = MethaneAbsorption.from_user(nm, k, source="lines")
+    assert table.source == "lines" and not table.borrowed_lines
     bands = Bands.from_centres(np.array([2315.0]), np.array([8.0]))
     light = np.interp(nm, TABLE.wavelength_nm, TABLE.background)
     response = np.exp(-4.0 * np.log(2.0) * ((nm - 2315.0) / 8.0) ** 2)
@@ -229,3 +241,28 @@ def test_a_line_resolved_table_is_averaged_with_the_light_in_a_band():
         assert found == pytest.approx(expected, rel=2e-3)
     flat = np.average(np.exp(-k * 5e4), weights=response)
     assert abs(flat - expected) > 5e-3
+
+
+def test_a_coarse_table_of_twice_the_strength_is_twice_as_strong_up_to_its_ends():
+    nm = np.arange(2250.0, 2391.0, 2.0)
+    total = integrate.cumulative_trapezoid(TABLE.absorption, TABLE.wavelength_nm, initial=0.0)
+    below, above = (np.interp(nm + side, TABLE.wavelength_nm, total) for side in (-1.0, 1.0))
+    table = MethaneAbsorption.from_user(nm, 2.0 * (above - below) / 2.0, source="coarse")
+    inside = (TABLE.wavelength_nm > nm[0]) & (TABLE.wavelength_nm < nm[-1])
+    np.testing.assert_allclose(table.absorption[inside], 2.0 * TABLE.absorption[inside], rtol=0.01)
+    np.testing.assert_allclose(table.saturation[inside], 2.0 * TABLE.saturation[inside], rtol=0.01)
+    assert not table.absorption[TABLE.wavelength_nm > nm[-1] + 2.0].any()
+    assert table.borrowed_lines and table.source == "coarse" and not TABLE.borrowed_lines
+
+
+def test_a_coarse_table_that_is_no_methane_is_held_at_ten_times_ours():
+    nm = np.arange(2250.0, 2391.0, 2.0)
+    table = MethaneAbsorption.from_user(nm, np.full_like(nm, 1.0), source="coarse")
+    inside = (TABLE.wavelength_nm > nm[0]) & (TABLE.wavelength_nm < nm[-1])
+    np.testing.assert_allclose(table.absorption[inside], 10.0 * TABLE.absorption[inside])
+
+
+def test_bands_are_covered_where_their_centres_are():
+    first, last = TABLE.wavelength_nm[[0, -1]]
+    bands = Bands.from_centres(np.array([first - 1.0, first, 2300.0, last, last + 1.0]), np.full(5, 10.0))
+    assert TABLE.covers(bands).tolist() == [False, True, True, True, False]

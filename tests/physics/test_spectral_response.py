@@ -125,3 +125,9 @@ def test_selected_spectra_keep_their_order_of_memory(order):
     np.testing.assert_array_equal(kept, spectra[[0, 2, 3]])
     assert kept.flags[f"{order}_CONTIGUOUS"]
     assert select_spectra(spectra, np.ones(4, bool)) is spectra
+
+
+def test_bands_without_widths_are_as_wide_as_they_are_apart():
+    assert Bands.from_centres([500.0, 520.0]).fwhm_nm.tolist() == [20.0, 20.0]
+    assert Bands.from_centres([500.0, 510.0, 540.0]).fwhm_nm.tolist() == [10.0, 20.0, 30.0]
+    assert Bands.from_centres([500.0]).fwhm_nm.tolist() == [10.0]

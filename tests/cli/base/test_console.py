@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
 
@@ -53,7 +52,7 @@ def test_a_full_disk_behind_stdout_is_told_in_one_line(scene, command):
 
 
 def test_signs_that_stdout_does_not_know_are_replaced(tmp_path):
-    named = CliRunner().invoke(main, ["simulate", "-o", str(tmp_path / "t.tif"), "--size", "16"])
+    named = run("simulate", "-o", tmp_path / "t.tif", "--size", "16")
     assert named.exit_code == 0, named.output
     report = tmp_path / "report.txt"
     with report.open("w") as file:
@@ -70,13 +69,11 @@ def test_signs_that_stdout_does_not_know_are_replaced(tmp_path):
 def test_brackets_in_names_are_no_markup(scene, tmp_path):
     odd = scene.rename(tmp_path / "a[b]c:car:.tif")
     folder = tmp_path / "x[bold]"
-    done = CliRunner().invoke(
-        main, ["brightness", str(odd), "-o", str(folder), "--progress"], env={"FORCE_COLOR": "1"}
-    )
+    done = run("brightness", odd, "-o", folder, "--progress", env={"FORCE_COLOR": "1"})
     assert done.exit_code == 0, done.output
     assert str(folder / f"{odd.stem}_brightness.tif") in done.stdout
     assert odd.name in done.stderr
-    assert str(odd) in CliRunner().invoke(main, ["info", str(odd)]).stdout
+    assert str(odd) in run("info", odd).stdout
 
 
 def test_a_closed_stdin_lists_no_scene():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import geopandas
@@ -96,6 +97,23 @@ def test_the_published_example_to_its_printed_digits(published) -> None:
     shown = run("assess", published / "map.tif", "--reference", published / "points.gpkg").stdout
     assert "21,158 ± 6,158" in shown and max(map(len, shown.splitlines())) <= 80
     assert widths == pytest.approx([0.21330593, 0.25440369, 0.03432379, 0.01836120], rel=5e-5)
+
+
+def test_the_page_shows_the_adjusted_numbers_of_the_published_example(published, tmp_path) -> None:
+    call = ("assess", published / "map.tif", "--reference", published / "points.gpkg")
+    assert run(*call, "--html", tmp_path / "a.html").exit_code == 0
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in rows]
+    named = {name: row for row in cells for name in NAMES if row and row[0].endswith(name) and len(row) == 6}
+    users, producers = (0.88, 0.73, 0.93, 0.96), (0.75, 0.85, 0.93, 0.96)
+    hectares = (21158, 11686, 285770, 581386)
+    for name, user, producer, area, mapped in zip(NAMES, users, producers, hectares, PIXELS, strict=True):
+        row = named[name]
+        assert float(row[1].split(" (")[0]) == pytest.approx(user, abs=0.006) and "(" in row[1]
+        assert float(row[2].split(" (")[0]) == pytest.approx(producer, abs=0.006) and "(" in row[2]
+        assert float(row[4].replace(",", "")) == pytest.approx(mapped * 0.09)
+        assert float(row[5].split(" (")[0].replace(",", "")) == pytest.approx(area, abs=0.6)
 
 
 @pytest.fixture

@@ -7,21 +7,9 @@ import json
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
 from p3vae.models.checkpoint import read_card
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def fail(code, *arguments):
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert done.stderr.startswith("Error: ") and "Traceback" not in done.output
-    return done.stderr
+from tests.cli.calls import refusal, run
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +44,12 @@ def test_baselines_are_trained_and_applied_like_p3vae(scene, tmp_path, model):
     assert f'"{model}"' in json.dumps(manifest)
     reported = run("info", scene, "-m", path, "--json").stdout
     assert f"landcover ({model}), bands match" in reported
-    refused = fail(1, "irradiance-map", scene, "-m", path, "-o", tmp_path / "light")
+    refused = refusal(1, "irradiance-map", scene, "-m", path, "-o", tmp_path / "light")
     assert f"a {model} model does not estimate light" in refused
     if model in ("cnn", "ss-infogan", "random-forest"):
-        message = fail(2, "classify", scene, "-m", path, "-o", tmp_path / "p", "--method", "posterior")
+        message = refusal(2, "classify", scene, "-m", path, "-o", tmp_path / "p", "--method", "posterior")
         assert "--method classifier" in message
-        assert "--unknown" in fail(2, "classify", scene, "-m", path, "-o", tmp_path / "u", "--unknown")
+        assert "--unknown" in refusal(2, "classify", scene, "-m", path, "-o", tmp_path / "u", "--unknown")
     assert not (tmp_path / "light").exists() and not (tmp_path / "p").exists()
 
 
@@ -86,7 +74,7 @@ def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_pat
     ],
 )
 def test_what_a_model_does_not_have_cannot_be_left_out(scene, tmp_path, option, message):
-    refused_with = fail(
+    refused_with = refusal(
         1, "train", scene, "--labels", scene.with_name("town_labels.gpkg"), "-o", tmp_path / "m.p3vae",
         "--model", "cnn", option,
     )  # fmt: skip

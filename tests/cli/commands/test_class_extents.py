@@ -13,16 +13,10 @@ from affine import Affine
 
 from p3vae.cli.workflows.landcover import DISTINCT_RGB, UNKNOWN_COLOURS, unknown_colour
 from p3vae.models.landcover.model import load_model, save_model
-from tests.cli.calls import run
+from tests.cli.calls import succeed
 from tests.cli.scenes import fixtures
 
 USUAL_UNKNOWN = (0x3C, 0x3C, 0x3C)
-
-
-def succeed(*arguments):
-    done = run(*arguments)
-    assert done.exit_code == 0, done.output
-    return done
 
 
 @pytest.fixture(scope="module")

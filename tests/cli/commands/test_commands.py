@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from p3vae.cli.main import main
 from p3vae.cli.scenes import open_scene
+from tests.cli.calls import run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
 
@@ -19,10 +20,6 @@ JSON_KEYS = {
     *("product", "level", "width", "height", "crs", "bounds", "pixel_size", "quantity", "unit", "time"),
     *("sun_zenith_deg", "sun_azimuth_deg", "view_zenith_deg", "bands", "valid_fraction"),
 }
-
-
-def run(*arguments, **options):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 import rasterio
 
 from p3vae import classify, load_model, open_scene
-from tests.cli.commands.test_landcover import agreement, fail, read, succeed
+from tests.cli.calls import refusal, succeed
+from tests.cli.commands.test_landcover import agreement, read
 
 TILES = ("--tile-size", 21), ("--tile-size", 30), ("--tile-size", 50)
 
@@ -103,8 +104,8 @@ def test_unknown_spectra_are_marked(folder, tmp_path):
 
 def test_what_it_cannot_do_is_said(folder, tmp_path):
     scene, model = folder / "noon.tif", folder / "net.p3vae"
-    assert "does not estimate light" in fail(1, "irradiance-map", scene, "-m", model, "-o", tmp_path / "x")
-    assert "--method" in fail(
+    assert "does not estimate light" in refusal(1, "irradiance-map", scene, "-m", model, "-o", tmp_path / "x")
+    assert "--method" in refusal(
         2, "classify", scene, "-m", model, "-o", tmp_path / "x", "--method", "posterior"
     )
     assert not (tmp_path / "x").exists()

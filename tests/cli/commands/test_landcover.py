@@ -11,28 +11,9 @@ import geopandas
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
 from p3vae.models.landcover.model import load_model, save_model
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments):
-    done = run(*arguments)
-    assert done.exit_code == 0, done.output
-    return done
-
-
-def fail(code, *arguments):
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
-    assert "Traceback" not in done.output
-    return done.stderr
+from tests.cli.calls import refusal, succeed
 
 
 def read(path):
@@ -159,7 +140,7 @@ def test_ground_too_dark_to_judge_is_nodata_in_every_map(folder, tmp_path):
 
 def test_the_classifier_needs_a_model_that_has_one(folder, tmp_path):
     call = ("classify", folder / "noon.tif", "-o", tmp_path / "q", "--method", "classifier")
-    message = fail(2, *call, "-m", "earth")
+    message = refusal(2, *call, "-m", "earth")
     assert "--method classifier" in message and not (tmp_path / "q").exists()
     succeed(*call, "-m", folder / "town.p3vae")
     assert agreement(folder, "noon", tmp_path / "q") > 0.6
@@ -182,7 +163,7 @@ def test_unknown_is_never_mixed_up_with_a_class(folder, tmp_path):
     ids = (*model.legend.ids[:-1], 255)
     save_model(tmp_path / "full.p3vae", replace(model, legend=replace(model.legend, ids=ids)))
     call = ("classify", folder / "noon.tif", "-m", tmp_path / "full.p3vae", "-o", tmp_path / "maps")
-    message = fail(2, *call, "--unknown")
+    message = refusal(2, *call, "--unknown")
     assert "255" in message and model.legend.names[-1] in message
     assert not (tmp_path / "maps").exists()
     succeed(*call)
@@ -200,7 +181,7 @@ def test_irradiance_from_a_table_replaces_the_clear_sky(folder, tmp_path):
     changed = read(tmp_path / "noon_irradiance.tif") - read(folder / "maps" / "noon_irradiance.tif")
     assert np.abs(changed).mean() > 0.01
     table.write_text("wavelength_nm,direct\n400,1\n")
-    assert "no column 'diffuse'" in fail(
+    assert "no column 'diffuse'" in refusal(
         2,
         "classify",
         folder / "noon.tif",
@@ -248,15 +229,15 @@ def test_bad_labels_for_training(folder, tmp_path):
     labels = geopandas.read_file(folder / "noon_labels.gpkg")
     one = tmp_path / "one.gpkg"
     labels[labels["class"] == labels["class"].iloc[0]].to_file(one)
-    assert "at least two" in fail(1, "train", scene, "--labels", one, "-o", out)
+    assert "at least two" in refusal(1, "train", scene, "--labels", one, "-o", out)
     far = tmp_path / "far.gpkg"
     labels.translate(1e5).to_frame("geometry").assign(**{"class": labels["class"]}).to_file(far)
-    assert "no label falls" in fail(1, "train", scene, "--labels", far, "-o", out)
-    assert "no field" in fail(
+    assert "no label falls" in refusal(1, "train", scene, "--labels", far, "-o", out)
+    assert "no field" in refusal(
         1, "train", scene, "--labels", folder / "noon_labels.gpkg", "--class-field", "x", "-o", out
     )
     assert not list(tmp_path.glob("m.p3vae*"))
-    assert "exists already" in fail(
+    assert "exists already" in refusal(
         1, "train", scene, "--labels", folder / "noon_labels.gpkg", "-o", folder / "town.p3vae"
     )
 
@@ -282,24 +263,24 @@ def damaged(folder: Path, tmp_path: Path, kind: str) -> Path:
 )
 def test_damaged_models_are_refused(folder, tmp_path, kind, problem):
     path = damaged(folder, tmp_path, kind)
-    message = fail(1, "classify", folder / "noon.tif", "-m", path, "-o", tmp_path / "out")
+    message = refusal(1, "classify", folder / "noon.tif", "-m", path, "-o", tmp_path / "out")
     assert str(path) in message and problem in message
     assert not (tmp_path / "out").exists()
 
 
 def test_scenes_a_model_cannot_be_fed(folder, tmp_path):
     model = folder / "town.p3vae"
-    message = fail(
+    message = refusal(
         1, "classify", folder / "noon.tif", "-m", model, "-o", tmp_path / "o", "--bad-bands", "300-2000"
     )
     assert "of the 34 bands of the model town.p3vae" in message and "are needed" in message
-    message = fail(
+    message = refusal(
         1, "classify", folder / "noon.tif", "-m", model, "-o", tmp_path / "o", "--quantity", "radiance"
     )
     assert "radiance" in message
-    assert "no such model" in fail(
+    assert "no such model" in refusal(
         1, "classify", folder / "noon.tif", "-m", tmp_path / "none.p3vae", "-o", tmp_path / "o"
     )
-    assert "cannot be used" in fail(
+    assert "cannot be used" in refusal(
         2, "classify", folder / "noon.tif", "-m", model, "-o", tmp_path / "o", "--device", "cuda:9"
     )

@@ -9,25 +9,17 @@ import numpy as np
 import pytest
 import rasterio
 from affine import Affine
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import refusal, run
 
-ROWS, COLS = 120, 90
+ROWS, COLS = 70, 60
 CUBES = "HDFEOS/SWATHS/PRS_L1_HCO/Data Fields"
 NM = np.r_[np.arange(450, 1350, 50.0), np.arange(1450, 1800, 15.0), np.arange(1960, 2450, 8.0)]
 METHODS = ("p3vae", "oe", "mf", "mf-log", "mag1c")
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def refused(*arguments):
-    done = run("invert-methane", *arguments)
-    assert done.exit_code == 1, done.output
-    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.output
-    return done.stderr
+    return refusal(1, "invert-methane", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -6,23 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
 from p3vae.cli.products.manifest import sha256
-
-
-def run(*arguments: object) -> None:
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
+from tests.cli.calls import succeed
 
 
 @pytest.fixture(scope="module")
 def maps(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("methane")
-    run("simulate", "-o", folder / "two.he5", "--layout", "prisma-l1", "--size", "70x60", "--plume", 20000)
+    succeed(
+        "simulate", "-o", folder / "two.he5", "--layout", "prisma-l1", "--size", "70x60", "--plume", 20000
+    )
     for wind in (2, 4):  # the second run replaces the first's products, and its record
-        run("invert-methane", folder / "two.he5", "-o", folder / "maps", "--method", "mf", "--wind", wind,
+        succeed("invert-methane", folder / "two.he5", "-o", folder / "maps", "--method", "mf", "--wind", wind,
             "--ueff-b", 0.5, "--overwrite")  # fmt: skip
     return folder / "maps"
 

@@ -10,9 +10,8 @@ import h5py
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import stdout_of, succeed
 
 CUBES = "HDFEOS/SWATHS/PRS_L1_HCO/Data Fields"
 
@@ -33,19 +32,12 @@ SURFACES = {
 }
 
 
-def succeed(*arguments):
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vetting")
-    common = ("--layout", "prisma-l1", "--size")
-    succeed("simulate", "-o", folder / "two.he5", *common, "120x90", "--plume", 20000, "--plumes", 2)
-    succeed("simulate", "-o", folder / "none.he5", *common, "400x60")
-    return folder
+def plain(tmp_path_factory):
+    """A scene without plumes."""
+    scene = tmp_path_factory.mktemp("vetting") / "none.he5"
+    succeed("simulate", "-o", scene, "--layout", "prisma-l1", "--size", "400x60")
+    return scene
 
 
 def painted(source, target, features):
@@ -60,7 +52,7 @@ def painted(source, target, features):
 
 
 def found(scene, out, *options):
-    said = json.loads(succeed("invert-methane", scene, "-o", out, "--json", *options))
+    said = json.loads(stdout_of("invert-methane", scene, "-o", out, "--json", *options))
     tables = [geopandas.read_file(out / f"{scene.stem}_plumes.{end}") for end in ("gpkg", "geojson")]
     for table in tables:
         assert table.spectrum.tolist() == [plume["spectrum"] for plume in said["plumes"]]
@@ -70,23 +62,24 @@ def found(scene, out, *options):
 
 
 @pytest.mark.parametrize("method", ["p3vae", "mf-log"])
-def test_a_plume_has_the_spectrum_of_methane(folder, tmp_path, method):
-    first = found(folder / "two.he5", tmp_path, "--method", method)[0]
+def test_a_plume_has_the_spectrum_of_methane(mapped_plumes, tmp_path, method):
+    known = ("-m", mapped_plumes / "ground.p3vae") if method == "p3vae" else ("--method", method)
+    first = found(mapped_plumes / "two.he5", tmp_path, *known)[0]
     assert first["spectrum"] == "methane" and first["methane_log_ratio"] > 20.0
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_a_surface_that_a_filter_takes_for_a_plume_is_left_out_and_counted(folder, tmp_path, surface):
-    scene = painted(folder / "none.he5", tmp_path / f"{surface}.he5", SURFACES[surface])
-    said = json.loads(succeed("invert-methane", scene, "-o", tmp_path, "--json", "--method", "mf-log"))
+def test_a_surface_that_a_filter_takes_for_a_plume_is_left_out_and_counted(plain, tmp_path, surface):
+    scene = painted(plain, tmp_path / f"{surface}.he5", SURFACES[surface])
+    said = json.loads(stdout_of("invert-methane", scene, "-o", tmp_path, "--json", "--method", "mf-log"))
     with rasterio.open(tmp_path / f"{surface}_methane.tif") as source:
         field = source.read(1)[200:208, 20:40]
     assert np.median(field) > 5000.0, "the filter is expected to fall for it"
     assert said["plumes"] == [] and said["rejected_by_spectrum"] == 1
 
 
-def test_the_spectrum_is_read_where_the_plume_is_on_a_map_grid(folder, tmp_path):
-    swath = found(folder / "two.he5", tmp_path / "swath", "--method", "mf-log")[0]
-    utm = found(folder / "two.he5", tmp_path / "utm", "--method", "mf-log", "--grid", "utm")[0]
+def test_the_spectrum_is_read_where_the_plume_is_on_a_map_grid(mapped_plumes, tmp_path):
+    swath = found(mapped_plumes / "two.he5", tmp_path / "swath", "--method", "mf-log")[0]
+    utm = found(mapped_plumes / "two.he5", tmp_path / "utm", "--method", "mf-log", "--grid", "utm")[0]
     assert utm["spectrum"] == "methane"
     assert utm["methane_log_ratio"] == pytest.approx(swath["methane_log_ratio"], rel=0.5)

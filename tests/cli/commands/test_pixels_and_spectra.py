@@ -48,6 +48,20 @@ def test_coordinates_of_another_crs(mapped_town) -> None:
     assert found["pixel"] == [20, 12]
 
 
+def test_the_misfit_is_that_of_the_map_and_is_put_into_words(mapped_town) -> None:
+    """Unknown in the map, and above one, is unlike anything learned; all else is like it."""
+    with rasterio.open(mapped_town / "maps" / "town_landcover.tif") as source:
+        unknown = source.read(1) == 255
+    assert unknown.any() and not unknown.all()
+    for wanted, words in ((True, "unlike anything"), (False, "like what")):
+        row, col = np.argwhere(unknown == wanted)[0]
+        pixel = ("--pixel", f"{col},{row}")
+        assert (explained(mapped_town, *pixel)["misfit"] > 1) == wanted
+        done = run("explain", mapped_town / "town.tif", "-m", mapped_town / "town.p3vae", *pixel)
+        said = next(line for line in done.stdout.splitlines() if line.startswith("Misfit"))
+        assert f": {words} the model learned (unknown above 1)" in said
+
+
 def test_an_explanation_for_people_and_as_drawings(mapped_town, tmp_path) -> None:
     call = ("explain", mapped_town / "town.tif", "-m", mapped_town / "town.p3vae", "--pixel", "20,12")
     for name in ("pixel.html", "pixel.png"):
@@ -141,3 +155,20 @@ def test_the_shipped_model_explains_and_suggests_on_other_bands(mapped_town, tmp
     found = json.loads(done.stdout)
     assert found["classes"][0]["probability"] > 0.3 and found["wavelength_nm"][0] > 500
     assert run("suggest", tmp_path / "part.tif", "-o", tmp_path / "s.gpkg", "-n", 4).exit_code == 0
+
+
+def test_info_draws_the_spectra_of_a_model(mapped_town) -> None:
+    """A block per 44 nm from 400 to 2450 nm, as high as the reflectance of the class there."""
+    said = run("info", mapped_town / "town.p3vae").stdout.splitlines()
+    card = json.loads(run("info", mapped_town / "town.p3vae", "--json").stdout)
+    start = next(number for number, line in enumerate(said) if "Mean reflectance, 0 to " in line)
+    top = float(said[start].split("0 to ")[1].split(",")[0])
+    assert top == pytest.approx(max(max(one) for one in card["spectra"]), abs=0.006)
+    nm = np.linspace(400.0, 2450.0, 48)
+    for line, name, one in zip(said[start + 1 :], card["classes"]["names"], card["spectra"], strict=False):
+        drawn = line[line.index(name) :][len(max(card["classes"]["names"], key=len)) + 1 :].rstrip()
+        level = np.array([" ▁▂▃▄▅▆▇█".index(each) for each in drawn])
+        known = level > 0
+        assert known.mean() > 0.7
+        expected = np.interp(nm[: len(level)], card["bands"]["wavelength_nm"], one) / top
+        assert np.abs((level[known] - 1) / 7 - expected[known]).max() < 0.11

@@ -90,7 +90,10 @@ def test_a_picture_shows_ground_plume_outline_and_source(maps):
     grey = (red == green) & (green == blue)
     assert 0.3 < grey.mean() < 0.95 and alpha.max() == 255
     assert (~grey & (red > blue)).sum() > 1000  # inferno
-    assert ((red == 0) & (green == 229) & (blue == 255)).sum() > 20
+    mark = np.argwhere((red == 0) & (green == 229) & (blue == 255))
+    assert len(mark) == 2 * 15 * 3 - 3 * 3 and np.ptp(mark, axis=0).tolist() == [14, 14]  # a cross
+    gas = np.argwhere(~grey & (red > blue))
+    assert (gas.min(axis=0) <= mark.mean(axis=0)).all() and (mark.mean(axis=0) <= gas.max(axis=0)).all()
 
 
 def test_every_product_is_in_the_json_of_the_run_and_of_the_next(scene, tmp_path):

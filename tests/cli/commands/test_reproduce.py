@@ -13,25 +13,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from p3vae.cli.main import main
 from p3vae.cli.reproduce import study
 from p3vae.cli.reproduce.landcover_study import MODELS, training_settings
 from p3vae.cli.reproduce.runs import RunResult, RunSpec
+from tests.cli.calls import run
 from tests.cli.reproduce.test_data import simulated_file
 
 FILTERS = ("--model", "matched-filter", "--model", "log-matched-filter")
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["reproduce", *(str(argument) for argument in arguments)])
+def reproduce(*arguments: object) -> Result:
+    return run("reproduce", *arguments)
 
 
 @pytest.fixture(scope="module")
 def filters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("out")
-    return folder, run("methane", "--quick", "-j", 1, "-o", folder, *FILTERS)
+    return folder, reproduce("methane", "--quick", "-j", 1, "-o", folder, *FILTERS)
 
 
 def test_a_table_is_printed_and_written_with_its_figure(filters: tuple[Path, Result]) -> None:
@@ -51,7 +51,7 @@ def test_a_table_is_printed_and_written_with_its_figure(filters: tuple[Path, Res
 def test_a_second_call_goes_on_and_a_fresh_one_does_not(filters: tuple[Path, Result]) -> None:
     folder, _ = filters
     kept = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*.json")}
-    again = run("methane", "--quick", "-j", 1, "-o", folder, *FILTERS, "--seeds", 2)
+    again = reproduce("methane", "--quick", "-j", 1, "-o", folder, *FILTERS, "--seeds", 2)
     assert again.exit_code == 0, again.output
     assert "2 of 4 runs are there already" in again.stderr
     assert "seed 1" in again.stderr and "seed 0" not in again.stderr
@@ -59,7 +59,7 @@ def test_a_second_call_goes_on_and_a_fresh_one_does_not(filters: tuple[Path, Res
     assert {name: now[name] for name in kept} == kept
     assert len(now) == 4
     assert "±" in again.stdout
-    fresh = run("methane", "--quick", "-j", 1, "-o", folder, "--model", "matched-filter", "--fresh")
+    fresh = reproduce("methane", "--quick", "-j", 1, "-o", folder, "--model", "matched-filter", "--fresh")
     assert "there already" not in fresh.stderr
     later = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").glob("*.json")}
     assert sum(later[name] != now[name] for name in now) == 1
@@ -71,13 +71,13 @@ def test_a_damaged_run_is_computed_again(filters: tuple[Path, Result]) -> None:
     victim = next((folder / "runs").glob("methane-matched-filter-0-*.json"))
     before = json.loads(victim.read_text())["scores"]
     victim.write_text(victim.read_text()[:40])
-    assert run("methane", "--quick", "-j", 1, "-o", folder, "--model", "matched-filter").exit_code == 0
+    assert reproduce("methane", "--quick", "-j", 1, "-o", folder, "--model", "matched-filter").exit_code == 0
     assert json.loads(victim.read_text())["scores"] == before
 
 
 def test_runs_in_other_processes_give_the_same_numbers(filters: tuple[Path, Result], tmp_path: Path) -> None:
     folder, _ = filters
-    done = run("methane", "--quick", "-j", 2, "-o", tmp_path, *FILTERS)
+    done = reproduce("methane", "--quick", "-j", 2, "-o", tmp_path, *FILTERS)
     assert done.exit_code == 0, done.output
     for path in (tmp_path / "runs").glob("*.json"):
         here, there = (json.loads((place / "runs" / path.name).read_text()) for place in (folder, tmp_path))
@@ -85,7 +85,7 @@ def test_runs_in_other_processes_give_the_same_numbers(filters: tuple[Path, Resu
 
 
 def test_resting_pendulums_score_what_swings_are_high(tmp_path: Path) -> None:
-    done = run("pendulum", "--quick", "-j", 1, "-o", tmp_path, "--model", "zero")
+    done = reproduce("pendulum", "--quick", "-j", 1, "-o", tmp_path, "--model", "zero")
     assert done.exit_code == 0, done.output
     (row,) = json.loads((tmp_path / "pendulum.json").read_text())["rows"]
     scores = {column["title"]: column["mean"] for column in row["columns"]}
@@ -98,7 +98,7 @@ def test_land_cover_from_files_and_built_in(tmp_path: Path) -> None:
     simulated_file(tmp_path / "data" / "simulated" / "simulated.npz")
     for data in ((), ("--data", tmp_path / "data")):
         out = tmp_path / f"out{len(data)}"
-        done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "random-forest", *data)
+        done = reproduce("simulated", "--quick", "-j", 1, "-o", out, "--model", "random-forest", *data)
         assert done.exit_code == 0, done.output
         (row,) = json.loads((out / "simulated.json").read_text())["rows"]
         assert row["columns"][5]["title"] == "average"
@@ -130,7 +130,7 @@ def test_wrong_usage_exits_with_2_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run(*arguments, "-o", tmp_path / "out")
+    done = reproduce(*arguments, "-o", tmp_path / "out")
     assert done.exit_code == 2, done.output
     assert problem in done.stderr
     assert "Traceback" not in done.output
@@ -141,11 +141,11 @@ def test_a_damaged_data_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "simulated" / "simulated.npz"
     simulated_file(path)
     path.write_bytes(path.read_bytes()[:100])
-    done = run("simulated", "--data", tmp_path, "-o", tmp_path / "out")
+    done = reproduce("simulated", "--data", tmp_path, "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert "simulated.npz: is damaged" in done.stderr
     np.savez(path, something=np.zeros(3))
-    done = run("simulated", "--data", tmp_path, "-o", tmp_path / "out")
+    done = reproduce("simulated", "--data", tmp_path, "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert "lacks the arrays wavelength_um" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -161,7 +161,7 @@ def test_a_run_that_breaks_down_is_told_and_not_kept(tmp_path: Path) -> None:
     arrays["train_mask"][arrays["train_mask"] == 3] = 0
     np.savez(path, **arrays)
     out = tmp_path / "out"
-    done = run("simulated", "--quick", "-j", 1, "-o", out, "--model", "cnn", "--data", tmp_path)
+    done = reproduce("simulated", "--quick", "-j", 1, "-o", out, "--model", "cnn", "--data", tmp_path)
     assert done.exit_code == 3, done.output
     assert "simulated: cnn, seed 0" in done.stderr and "sandy loam" in done.stderr
     assert "Traceback" not in done.output
@@ -175,7 +175,7 @@ def test_an_interrupted_call_shows_what_is_there(tmp_path: Path, monkeypatch: py
         return RunResult({"random-high-x10.mae": 1234.0})
 
     monkeypatch.setattr(study, "perform", stopped)
-    done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
+    done = reproduce("methane", "--quick", "-j", 1, "-o", tmp_path)
     assert done.exit_code == 1
     assert "the same command goes on" in done.stderr
     assert "1,234" in done.stdout and "mag1c" not in done.stdout
@@ -212,14 +212,14 @@ def test_a_stopped_call_leaves_no_run_going_on(
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
-    done = run("pendulum", "--model", "zero", "-o", tmp_path / "out")
+    done = reproduce("pendulum", "--model", "zero", "-o", tmp_path / "out")
     assert done.exit_code == 2
     assert (tmp_path / "out").read_text() == "mine"
 
 
 def test_the_layout_of_the_data_is_told() -> None:
-    assert "toulouse/toulouse.npz" in run("--help").stdout
-    assert "toulouse/toulouse.npz" in run("real").stderr
+    assert "toulouse/toulouse.npz" in reproduce("--help").stdout
+    assert "toulouse/toulouse.npz" in reproduce("real").stderr
 
 
 def test_a_run_that_fails_in_any_way_does_not_stop_the_others(
@@ -231,7 +231,7 @@ def test_a_run_that_fails_in_any_way_does_not_stop_the_others(
         return RunResult({"random-high-x10.mae": 1234.0})
 
     monkeypatch.setattr(study, "perform", performed)
-    done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
+    done = reproduce("methane", "--quick", "-j", 1, "-o", tmp_path)
     assert done.exit_code == 3, done.output
     assert "TypeError: nobody foresaw this" in done.stderr
     assert (tmp_path / "methane.json").exists()
@@ -243,6 +243,6 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(study, "perform", lambda spec: RunResult({"random-high-x10.mae": 1234.0}))
     monkeypatch.setattr(study, "save", full)
-    done = run("methane", "--quick", "-j", 1, "-o", tmp_path)
+    done = reproduce("methane", "--quick", "-j", 1, "-o", tmp_path)
     assert done.exit_code == 1
     assert done.stderr.startswith(f"Error: {tmp_path / 'runs'}: the disk is full")

@@ -10,15 +10,14 @@ import h5py
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 from pyproj import Transformer
 
 from p3vae.cli.base.tiling import Window
-from p3vae.cli.main import main
 from p3vae.cli.scenes import open_scene
 from p3vae.physics.simulation.materials import LAND_COVER
 from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance, simulate_reflectance
 from p3vae.physics.spectral_response import adapt_bands
+from tests.cli.calls import run
 
 ROWS, COLS = 48, 60
 LAYOUTS = {
@@ -29,12 +28,12 @@ LAYOUTS = {
 }
 
 
-def run(*args):
-    return CliRunner().invoke(main, ["simulate", *map(str, args)])
+def simulate(*args):
+    return run("simulate", *args)
 
 
 def simulated(folder, layout, *args):
-    result = run("-o", folder, "--layout", layout, "--size", f"{ROWS}x{COLS}", "--bands", "24", *args)
+    result = simulate("-o", folder, "--layout", layout, "--size", f"{ROWS}x{COLS}", "--bands", "24", *args)
     assert result.exit_code == 0, result.output
     (scene,) = [
         file for file in folder.iterdir() if re.fullmatch(LAYOUTS[layout] + r"(|[\d_]+\.he5)", file.name)
@@ -223,7 +222,9 @@ def test_equal_commands_give_equal_bytes(layout, tmp_path):
 
 def test_the_sun_can_be_given_and_the_layout_follows_the_name(tmp_path):
     path = tmp_path / "afternoon.img"
-    result = run("-o", path, "--size", "20", "--bands", "prisma", "--sun-zenith", 62.5, "--sun-azimuth", 265)
+    result = simulate(
+        "-o", path, "--size", "20", "--bands", "prisma", "--sun-zenith", 62.5, "--sun-azimuth", 265
+    )
     assert result.exit_code == 0, result.output
     assert str(path) in result.stdout.splitlines()
     with open_scene(path) as scene:
@@ -245,7 +246,7 @@ def test_the_sun_can_be_given_and_the_layout_follows_the_name(tmp_path):
     ],
 )
 def test_wrong_usage_is_told_in_one_line_and_leaves_nothing(tmp_path, args, code, message):
-    result = run("-o", tmp_path / "new" / "scene.tif", *args)
+    result = simulate("-o", tmp_path / "new" / "scene.tif", *args)
     assert result.exit_code == code
     assert message in result.stderr
     assert "Traceback" not in result.output
@@ -255,11 +256,11 @@ def test_wrong_usage_is_told_in_one_line_and_leaves_nothing(tmp_path, args, code
 def test_existing_output_is_kept_unless_overwrite(tmp_path):
     path = tmp_path / "scene.tif"
     (tmp_path / "scene_labels.gpkg").write_text("mine")
-    result = run("-o", path, "--size", "16", "--bands", "5")
+    result = simulate("-o", path, "--size", "16", "--bands", "5")
     assert result.exit_code == 1
     assert "scene_labels.gpkg: exists already" in result.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["scene_labels.gpkg"]
-    assert run("-o", path, "--size", "16", "--bands", "5", "--overwrite").exit_code == 0
+    assert simulate("-o", path, "--size", "16", "--bands", "5", "--overwrite").exit_code == 0
     assert path.exists()
 
 

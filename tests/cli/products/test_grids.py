@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from affine import Affine
 from hypothesis import given
@@ -43,6 +44,20 @@ def test_a_bbox_in_degrees():
     lon, lat = back.transform(500_000 + 30 * 40.5, 4_800_000 - 30 * 20.5)
     window = bbox_window(grid, (lon - 1e-5, lat - 1e-5, lon + 1e-5, lat + 1e-5), "EPSG:4326")
     assert window == Window(20, 40, 1, 1)
+
+
+def test_a_large_bbox_in_degrees_holds_the_pixels_that_lie_in_it():
+    """Against the centres of all pixels; as its sides bend, up to a pixel more is there."""
+    grid = map_grid(700, 900)
+    cols, rows = np.meshgrid(np.arange(900) + 0.5, np.arange(700) + 0.5)
+    back = Transformer.from_crs(32631, 4326, always_xy=True)
+    lon, lat = back.transform(500_000 + 30 * cols, 4_800_000 - 30 * rows)
+    box = (lon[350, 200], lat[600, 450], lon[350, 700], lat[100, 450])
+    inside = (lon >= box[0]) & (lon <= box[2]) & (lat >= box[1]) & (lat <= box[3])
+    row, col = np.flatnonzero(inside.any(1)), np.flatnonzero(inside.any(0))
+    window = bbox_window(grid, box, "EPSG:4326")
+    for start, length, held in ((window.row, window.rows, row), (window.col, window.cols, col)):
+        assert 0 <= held[0] - start <= 1 and 0 <= start + length - 1 - held[-1] <= 1
 
 
 def test_a_rotated_grid():

@@ -11,7 +11,7 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
 from p3vae.cli.products.areas import pixel_area_m2
-from p3vae.cli.products.plume_maps import fill_from_neighbours
+from p3vae.cli.products.plume_maps import ClearFigures, fill_from_neighbours
 from p3vae.cli.products.plumes import PlumeOptions
 from p3vae.cli.scenes.base import Grid
 from p3vae.models.methane.plumes import find_plumes
@@ -93,3 +93,15 @@ def test_effective_wind_is_the_sensors_unless_told():
     assert PlumeOptions().effective_wind("EMIT")(5.0) == pytest.approx(0.36 * 5 + 0.66)
     assert PlumeOptions().effective_wind("PRISMA")(5.0) == pytest.approx(0.34 * 5 + 0.44)
     assert PlumeOptions(ueff_a=1.0).effective_wind("PRISMA")(5.0) == pytest.approx(5.44)
+
+
+def test_figures_of_clear_pixels_leave_the_others_out():
+    ppm_m = np.array([[100.0, 300.0], [9000.0, -100.0]])
+    std = np.array([[400.0, 500.0], [1.0, 900.0]])
+    clear = np.array([[True, True], [False, True]])
+    found = ClearFigures.of(ppm_m, std, clear, 1)
+    assert (found.pixels, found.mean_ppm_m, found.typical_std_ppm_m, found.others) == (3, 100.0, 500.0, 1)
+    assert found.std_ppm_m == pytest.approx(np.sqrt((0.0 + 200.0**2 + 200.0**2) / 3))
+    assert found.line() == "3 clear pixels: mean 100, scatter 163, usual std 500 ppm·m"
+    nothing = ClearFigures.of(ppm_m, std, np.zeros_like(clear), 4)
+    assert (nothing.pixels, nothing.mean_ppm_m, nothing.line()) == (0, None, "no clear pixel")

@@ -65,3 +65,23 @@ def test_a_compression_that_alters_values_may_not_lose_all(tmp_path, monkeypatch
     monkeypatch.setattr(rasterio.shutil, "copy", empty)
     with pytest.raises(ProductError, match="were lost"):
         written(tmp_path / "maps", creation_options={"COMPRESS": "LERC"})
+
+
+def test_gdal_finds_the_statistics_and_the_share_of_valid_pixels(tmp_path):
+    values = np.linspace(2.0, 9.0, HEIGHT * WIDTH, dtype=np.float32).reshape(HEIGHT, WIDTH)
+    values[:10] = np.nan
+    with Staging(tmp_path, ["a_map.tif"], "a_p3vae.json") as staging:
+        sink = RasterSink(staging, "a_map.tif", MapSpec("map", "a map"), map_grid(HEIGHT, WIDTH))
+        sink.write(Window(0, 0, 16, WIDTH), values[:16])
+        sink.write(Window(16, 0, HEIGHT - 16, WIDTH), values[16:])
+        sink.finish()
+        with rasterio.open(staging.path("a_map.tif")) as made:
+            tags = {
+                name: float(value) for name, value in made.tags(1).items() if name.startswith("STATISTICS")
+            }
+    known = values[10:].astype(float)
+    assert tags["STATISTICS_VALID_PERCENT"] == pytest.approx(75.0)
+    assert tags["STATISTICS_MINIMUM"] == pytest.approx(known.min())
+    assert tags["STATISTICS_MAXIMUM"] == pytest.approx(known.max())
+    assert tags["STATISTICS_MEAN"] == pytest.approx(known.mean(), rel=1e-6)
+    assert tags["STATISTICS_STDDEV"] == pytest.approx(known.std(), rel=1e-6)

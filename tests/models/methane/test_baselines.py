@@ -149,6 +149,33 @@ def test_optimal_estimation_without_signal_returns_the_prior():
     assert found.ppm_m.numpy() == pytest.approx(np.full(10, 7e3), rel=1e-6)
 
 
+def test_brightness_of_the_ground_is_no_error_of_optimal_estimation():
+    """Se is that of shapes: the same ground under any light has the same errors, and the same estimates."""
+    bright = torch.exp(torch.randn(1500, 1, generator=torch.Generator().manual_seed(9), dtype=torch.float64))
+    plain, lit = (
+        OptimalEstimation.fit(seen, optics(), prior_mean=5e3, prior_std=5e3)
+        for seen in (ground(1500, 0), bright * ground(1500, 0))
+    )
+    torch.testing.assert_close(lit.whitening, plain.whitening, rtol=1e-6, atol=1e-6)
+    seen = ground(50, 1) * optics().transmittance(torch.full((50,), 3000.0, dtype=torch.float64))
+    dim, usual = lit.invert(0.2 * seen), plain.invert(seen)
+    np.testing.assert_allclose(dim.ppm_m, usual.ppm_m, rtol=1e-6)
+    np.testing.assert_allclose(dim.std, usual.std, rtol=1e-6)
+
+
+def test_ground_without_any_colour_is_ground_too():
+    """Only noise differs between bands: what counts is how much light pixels send."""
+    g = torch.Generator().manual_seed(4)
+    level = torch.exp(0.3 * torch.randn(2000, 1, generator=g, dtype=torch.float64))
+    grey = level * (5.0 + 0.02 * torch.randn(2000, len(BANDS), generator=g, dtype=torch.float64))
+    seen = grey[1500:] * optics().transmittance(torch.full((500,), 3000.0, dtype=torch.float64))
+    found = OptimalEstimation.fit(grey[:1500], optics(), prior_mean=5e3, prior_std=5e3).invert(seen)
+    error = (found.ppm_m - 3000.0) / found.std
+    assert abs(error.mean().item()) < 0.2 and error.std().item() < 1.2
+    least = 0.004 / optics().slope[optics().absorbing].norm()  # of a pixel whose ground is known, ppm m
+    assert least < found.std.mean() < 2.2 * least  # two pixels are noisy, and lines saturate by a quarter
+
+
 @pytest.mark.parametrize("prior_std", [100.0, 300.0, 3000.0])
 def test_optimal_estimation_weighs_truth_and_prior_by_its_sensitivity(prior_std):
     """Of ground that it knows, without noise: z = k truth + (1 - k) prior, std^2 = (1 - k) prior_std^2."""

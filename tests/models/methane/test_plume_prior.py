@@ -119,3 +119,61 @@ def test_correlation_of_errors_is_found_from_scattered_pixels():
     assert error_correlation(errors[row, col], row, col) == pytest.approx(0.3, abs=0.04)
     alone = rng.standard_normal(len(row))
     assert error_correlation(alone, row, col) < 0.03
+
+
+def test_ground_that_was_not_learned_from_has_an_offset_and_a_scale_of_its_own():
+    """Estimates over water that lean by 2000 ppm m and scatter twice as much as they say."""
+    rng = np.random.default_rng(8)
+    std = 500.0 * np.exp(0.05 * rng.standard_normal((100, 100)))
+    water = np.zeros(std.shape, bool)
+    water[:, :30] = True
+    ppm_m = np.where(water, 2000.0 + 2.0 * std * rng.standard_normal(std.shape), 0.0)
+    ppm_m += np.where(water, 0.0, std * rng.standard_normal(std.shape))
+    row, col = np.indices(std.shape).reshape(2, -1)
+    prior = PlumePrior.learn(ppm_m.ravel(), std.ravel(), ~water.ravel(), row, col)
+    for ground, mean, scale in ((prior.other, 2000.0, 2.0), (prior.clear, 0.0, 1.0)):
+        calibrated, spread = ground(np.array([2500.0]), np.array([500.0]))
+        assert calibrated == pytest.approx(2500.0 - mean, abs=100.0)
+        assert spread == pytest.approx(500.0 * scale, rel=0.15)
+    found, _, _ = prior.apply(ppm_m, std, ~water)
+    assert abs(found[water].mean()) < 50.0
+    few = np.zeros(water.size, bool)
+    few[:40] = True
+    alike = PlumePrior.learn(ppm_m.ravel(), std.ravel(), ~few, row, col)
+    assert alike.other is alike.clear
+
+
+def test_the_usual_std_is_that_of_clear_pixels_without_plume():
+    ppm_m, std = noisy(4)
+    std[:] = 500.0
+    ppm_m = 500.0 * np.random.default_rng(4).standard_normal(std.shape)
+    prior = learned(ppm_m, std)
+    _, spread, sensitivity = prior.apply(ppm_m, std, np.ones_like(std, bool))
+    assert prior.typical_std == pytest.approx(np.median(spread), rel=0.02)
+    assert np.median(sensitivity) == pytest.approx(1.5**2 / (1.0 + 1.5**2), rel=0.02)
+
+
+def test_weight_and_slab_of_a_scene_are_those_its_plumes_were_drawn_with():
+    """A tenth of the pixels under plumes whose strength is half a Gaussian of 6000 ppm m."""
+    rng = np.random.default_rng(9)
+    std = np.full((200, 200), 300.0)
+    plume = rng.random(std.shape) < 0.1
+    truth = np.where(plume, np.abs(6000.0 * rng.standard_normal(std.shape)), 0.0)
+    prior = learned(truth + std * rng.standard_normal(std.shape), std)
+    assert prior.weight == pytest.approx(0.1, rel=0.15)
+    assert prior.slab_ppm_m == pytest.approx(6000.0, rel=0.1)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.4])
+def test_the_std_of_a_mean_grows_with_errors_that_are_shared(correlation):
+    """Errors that all pixels share by the square root of the correlation: the mean keeps that part."""
+    rng = np.random.default_rng(11)
+    std = np.full((40, 40), 200.0)
+    sums = []
+    for _ in range(400):
+        errors = np.sqrt(correlation) * rng.standard_normal() + np.sqrt(
+            1 - correlation
+        ) * rng.standard_normal(std.shape)
+        around, error = neighbourhood_mean(std * errors, std, np.ones_like(std, bool), correlation)
+        sums.append(around[20, 20])
+    assert np.std(sums) == pytest.approx(error[20, 20], rel=0.1)

@@ -165,3 +165,19 @@ def test_the_budget_of_a_mass_adds_up():
     parts = (mass.noise_kg, mass.background_kg, mass.mask_kg, mass.absorption_kg)
     assert mass.std_kg == pytest.approx(np.sqrt(np.square(parts).sum()))
     assert mass.absorption_kg == pytest.approx(ABSORPTION_ERROR * mass.kg)
+
+
+def test_peak_mean_and_centroid_are_those_of_the_pixels_of_a_plume():
+    labels = np.zeros((30, 40), np.int32)
+    labels[10:14, 20:26] = 1
+    ppm_m = np.where(labels > 0, 1000.0, 0.0)
+    ppm_m[11, 24], ppm_m[13, 20] = 4000.0, -500.0
+    std, valid = np.full(labels.shape, 100.0), np.ones(labels.shape, bool)
+    plume = list_plumes(ppm_m, std, valid, FoundPlumes(labels, np.array([0.25]), (None,)), 900.0)[0]
+    assert (plume.peak, plume.peak_ppm_m, plume.pixels) == ((11.0, 24.0), 4000.0, 24)
+    assert plume.mean_ppm_m == pytest.approx((22 * 1000.0 + 4000.0 - 500.0) / 24)
+    weight = np.maximum(ppm_m[10:14, 20:26], 0.0)  # what is negative has no place
+    row, col = np.indices(weight.shape)
+    centroid = (10 + (weight * row).sum() / weight.sum(), 20 + (weight * col).sum() / weight.sum())
+    assert plume.centroid == pytest.approx(centroid)
+    assert plume.area_m2 == 24 * 900.0 and plume.probability == pytest.approx(1 / 1.25)

@@ -114,6 +114,21 @@ def test_a_pixel_belongs_to_components_that_its_continuum_allows(features, backg
     assert kept == [fits[0] > fits[1], fits[1] > fits[0]]
 
 
+def test_directions_are_those_in_which_ground_or_plume_exceed_the_noise(features, background):
+    """Without plume: four where ground varies in four bands, one (its mean) where it does not vary."""
+    plain = torch.ones(1, BANDS, dtype=F64)
+    varied = EvidenceTables.tabulate(background, features, plain, BINS)
+    quiet = Background(background.weight[:1], background.mean[:1], background.covariance[:1] * 1e-6, Q)
+    assert varied.projection.shape == (BANDS, BANDS)
+    assert EvidenceTables.tabulate(quiet, features, plain, BINS).projection.shape == (BANDS, 1)
+    plumes = EvidenceTables.tabulate(quiet, features, LIGHT, BINS).projection
+    assert 1 < plumes.shape[1] < BANDS
+    direction = EvidenceTables.tabulate(quiet, features, plain, BINS).projection[:, 0].double()
+    noise = PixelNoise.at(float(BINS[-1]), quiet, features, plain).absorbing[0, 0]
+    assert torch.cosine_similarity(direction * noise, quiet.mean[0, Q:], dim=0).abs() > 0.999
+    assert (direction.square() * noise).sum() == pytest.approx(1.0, rel=1e-4)  # in units of the noise
+
+
 @pytest.mark.parametrize(("mean", "std"), [(2000.0, 600.0), (9000.0, 1500.0), (-300.0, 800.0)])
 def test_moments_of_a_log_posterior_are_those_of_the_integral(mean, std):
     grid = ConcentrationGrid.uniform(0.0, 10_000.0, 40)

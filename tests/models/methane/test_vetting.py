@@ -87,6 +87,29 @@ def test_pixels_that_err_alike_count_for_fewer(test_of_scene):
     assert of(60, 0.0)[1] > 4.5 * of(10, 0.0)[1]
 
 
+def test_a_spectrum_as_the_regression_foresees_speaks_for_neither(test_of_scene):
+    """Nothing is left to explain: methane still costs its one parameter, half of ln(bands)."""
+    seen = torch.as_tensor(ground(1, 1))
+    log = torch.log(seen)
+    known = torch.cat([log[:, test_of_scene.continuum], torch.ones(1, 1, dtype=torch.float64)], 1)
+    seen[:, test_of_scene.absorbing] = torch.exp(known @ test_of_scene.gain)
+    found = test_of_scene.log_ratio(seen, torch.full((1,), 2000.0, dtype=torch.float64)).found
+    assert found == pytest.approx(-0.5 * np.log(len(test_of_scene.absorbing)))
+
+
+def test_continuum_bands_that_say_the_same_do_not_upset_the_regression():
+    row, col = np.indices((SIDE, SIDE)).reshape(2, -1)
+    plume_free, seen = ground(0, SIDE**2), ground(1, 60) * methane(6000.0)
+    twin = np.flatnonzero(~optics().absorbing.numpy())[:2]
+    for radiance in (plume_free, seen):
+        radiance[:, twin[1]] = 2.0 * radiance[:, twin[0]]
+    test = SpectrumTest.learn(torch.as_tensor(plume_free), optics(), row, col)
+    place = [test.continuum.tolist().index(band) for band in twin]
+    torch.testing.assert_close(test.gain[place[0]], test.gain[place[1]], rtol=1e-3, atol=1e-6)
+    found = test.log_ratio(torch.as_tensor(seen), torch.full((60,), 6000.0, dtype=torch.float64))
+    assert found.name == "methane" and found.found == pytest.approx(found.expected, rel=0.3)
+
+
 def noisy_map(peak: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     ppm_m = 500.0 * rng.standard_normal((150, 150))

@@ -62,3 +62,20 @@ def test_tiles_are_red_and_asphalt_is_dark_and_flat():
     asphalt = spectrum("fresh asphalt")
     assert asphalt.max() < 0.1
     assert asphalt.max() < 1.6 * asphalt.min()
+
+
+@pytest.mark.parametrize(
+    "substance",
+    [
+        *(materials.chlorophyll, materials.liquid_water, materials.iron_oxide),
+        *(materials.clay, materials.carbonate, materials.cellulose),
+    ],
+)
+def test_absorption_is_proportional_to_the_amount_of_a_substance(substance):
+    """ln of reflectance, as Beer and Lambert have it."""
+    depth = [
+        -np.log(materials.Material("x", ((400, 1.0), (2500, 1.0)), substance(amount)).reflectance(NM))
+        for amount in (0.5, 1.5)
+    ]
+    np.testing.assert_allclose(depth[1], 3.0 * depth[0], rtol=1e-9, atol=1e-12)
+    assert depth[0].max() > 0.05
