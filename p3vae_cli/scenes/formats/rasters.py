@@ -71,6 +71,7 @@ def to_physical(
     storage = sorted(range(raw.ndim), key=lambda axis: -abs(raw.strides[axis]))
     absent, is_float, shifted = _same_type(missing, raw.dtype), raw.dtype.kind == "f", bool(offset.any())
     plain = not shifted and bool(np.all(gain == 1.0))
+    product: npt.NDArray[np.float64] | None = None  # memory for one slice, taken once
     slices = (
         array.transpose(storage)
         for array in (raw, values, np.broadcast_to(gain, raw.shape), np.broadcast_to(offset, raw.shape))
@@ -79,7 +80,8 @@ def to_physical(
         if plain:
             np.copyto(target, source, casting="unsafe")
         elif shifted:
-            np.add(source * factor, shift, out=target, casting="unsafe")
+            product = np.multiply(source, factor, out=product)
+            np.add(product, shift, out=target, casting="unsafe")
         else:
             np.multiply(source, factor, out=target, casting="unsafe")
         if absent is not None:
