@@ -71,6 +71,10 @@ def gdal_name(path: Path) -> str:
     name = str(path.absolute())
     if name.startswith(("/vsi", "//")):
         raise ForeignFileError("has a name that GDAL takes for another place")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ForeignFileError("has a name that is not UTF-8; rename the file or its folder") from error
     return name
 
 
