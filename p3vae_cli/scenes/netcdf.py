@@ -20,7 +20,7 @@ from p3vae.cli.scenes.base import reading
 from p3vae.cli.scenes.formats.hdf5 import open_hdf5, text
 from p3vae.cli.scenes.identity import FileIdentity
 
-_LONGEST_S = 10.0
+_LONGEST_S = 8.0
 """That the look at references may take [s]."""
 _REFUSED = 9
 """Exit code of the process that looks, for a file that is told not to be read."""
