@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import difflib
+import errno
 import gc
 import importlib
 import io
@@ -101,6 +103,11 @@ class LazyGroup(click.Group):
         except P3vaeError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            click.echo("Error: too many files are open (raise the limit: ulimit -n 1024)", err=True)
+            ctx.exit(ExitCode.FAILED)
         except MemoryError:
             click.echo(
                 "Error: needs more memory than there is (close other programs, or map a part)", err=True
@@ -117,8 +124,10 @@ def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - stays open to the end
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="replace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        known = codecs.lookup(sys.stdout.encoding).name == "utf-8"
+        if sys.stdout.errors == "strict" or not known:
+            sys.stdout.reconfigure(errors="replace")
 
 
 def _unraisable(problem: Any) -> None:

@@ -40,16 +40,19 @@ class FileCommand(click.Command):
     Whatever value is the path of a file, and no `OutputPath`, is an input.
     """
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        if ctx.resilient_parsing:
+            return rest
         from p3vae.cli.scenes.inputs import declared, require_no_input
 
-        with declared(_inputs(ctx)):
-            for param in self.params:
-                if isinstance(param.type, OutputPath):
-                    for path in _values(ctx, param):
-                        for end in ("", *param.type.also):
-                            require_no_input(path.with_name(path.name + end))
-            return super().invoke(ctx)
+        ctx.with_resource(declared(_inputs(ctx)))
+        for param in self.params:
+            if isinstance(param.type, OutputPath):
+                for path in _values(ctx, param):
+                    for end in ("", *param.type.also):
+                        require_no_input(path.with_name(path.name + end))
+        return rest
 
 
 def _values(ctx: click.Context, param: click.Parameter) -> Iterator[Path]:

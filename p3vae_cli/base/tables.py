@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of cells that spreadsheets compute."""
+
 
 def read_rows(path: Path) -> list[list[str]]:
     """Cells of every line that is not blank; ValueError for what is not CSV, OSError for what is no file."""
@@ -23,14 +26,25 @@ def read_rows(path: Path) -> list[list[str]]:
 def csv_line(cells: Sequence[object]) -> str:
     """One line of a table, without its end."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
+    csv.writer(text, lineterminator="").writerow(map(_cell, cells))
     return text.getvalue()
 
 
 def write_rows(path: Path, rows: Sequence[Sequence[object]]) -> None:
     """A CSV file of these lines, the heading first; None is an empty cell."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+        csv.writer(file, lineterminator="\n").writerows([map(_cell, row) for row in rows])
+
+
+def _cell(value: object) -> object:
+    """The value; before text that a spreadsheet would take for a formula, an apostrophe, as it shows none."""
+    if not isinstance(value, str) or not value.lstrip().startswith(_FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def read_columns(path: Path, names: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -213,6 +213,9 @@ def make_products(
         listed = [*made, *found.products]
         if item is not None:
             listed.append(_write_item(staging, item, scene, provenance, [*sinks.values()], listed, options))
+        listed = [
+            {**record, "modified_ns": staging.path(record["file"]).stat().st_mtime_ns} for record in listed
+        ]
         document = manifest_document(scene, provenance, listed, summary, found.removed)
         with writing(folder / manifest):
             staging.path(manifest).write_bytes(document)

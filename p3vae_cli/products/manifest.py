@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from p3vae.cli.products.make import RunSummary
     from p3vae.cli.products.rasters import RasterSink
     from p3vae.cli.scenes.base import Scene
+    from p3vae.cli.scenes.identity import FileIdentity
 
 _SMALL = 2**20  # headers and side files are hashed, cubes are not: that would read them twice [bytes]
 
@@ -153,10 +154,13 @@ def _scene_record(scene: Scene) -> dict[str, Any]:
     if scene.files:
         modified = datetime.fromtimestamp(scene.files[0].modified_ns / 1e9, UTC)
         record |= {"size": scene.files[0].size, "modified": modified.isoformat(timespec="seconds")}
-    record["sha256_of_small_files"] = {
-        file.path.name: sha256(file.path) for file in scene.files if file.size <= _SMALL
-    }
+    record["sha256_of_small_files"] = sha256_of_small_files(scene.files)
     return record
+
+
+def sha256_of_small_files(files: Iterable[FileIdentity]) -> dict[str, str]:
+    """By name; large ones are known by size and time."""
+    return {file.path.name: sha256(file.path) for file in files if file.size <= _SMALL}
 
 
 def product_record(path: Path, sink: RasterSink) -> dict[str, Any]:

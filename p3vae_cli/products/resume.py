@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from p3vae.cli.base.errors import ProductError, UsageError
-from p3vae.cli.products.manifest import finite, read_manifest, sha256
+from p3vae.cli.products.manifest import finite, read_manifest, sha256, sha256_of_small_files
 from p3vae.cli.scenes.identity import FileIdentity
+from p3vae.cli.scenes.inputs import existing_files_of
 
 _ADDITIONS = {
     "command",
@@ -63,7 +64,7 @@ def done_run(
     record = _run_of(manifest, str(request["command"]))
     if record is None:
         return None
-    differing = [*_differences(record, finite(request), version, files), *_missing(record, manifest.parent)]
+    differing = [*_differences(record, finite(request), version, files), *_changed(record, manifest)]
     if not differing:
         return DoneRun(manifest, record)
     if replace:
@@ -85,7 +86,7 @@ def same_products(
         own = run["request"]
         if own.get("command") == request["command"] or _deciding(own) != asked:
             continue
-        if not _differences(run, own, version, files):
+        if not _differences(run, own, version, files) and not _changed(run, manifest):
             names |= {str(product["file"]) for product in run["products"]}
     return frozenset(names)
 
@@ -107,7 +108,9 @@ def _hashed(value: Any) -> Any:
     if not isinstance(value, Path):
         return value
     try:
-        return {"name": value.name, "sha256": sha256(value)} if value.is_file() else {"name": value.name}
+        beside = {file.name: sha256(file) for file in existing_files_of(value) if file != value}
+        found = {"sha256": sha256(value)} if value.is_file() else {}
+        return {"name": value.name, **found, **({"beside": beside} if beside else {})}
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path=value, remedy="check the path") from error
 
@@ -140,8 +143,10 @@ def _differences(
     if record.get("p3vae_version") != version:
         found.append(f"p3vae {record.get('p3vae_version')}, now {version}")
     scene = record.get("scene")
-    listed = scene.get("files") if isinstance(scene, dict) else None
-    if listed != [file.record() for file in files]:
+    scene = scene if isinstance(scene, dict) else {}
+    if scene.get("files") != [file.record() for file in files] or (
+        scene.get("sha256_of_small_files") != sha256_of_small_files(files)
+    ):
         found.append("the scene has changed since")
     before = record["request"]
     for name in sorted({*before, *request}):
@@ -150,17 +155,31 @@ def _differences(
     return found
 
 
-def _missing(record: Mapping[str, Any], folder: Path) -> list[str]:
-    """Files that are not there, or are not as long as they were."""
+def _changed(record: Mapping[str, Any], manifest: Path) -> list[str]:
+    """Files that are not there, or not as they were: by size and time, or else by their hashes."""
     found = []
     for product in record["products"]:
-        path = folder / Path(str(product.get("file"))).name
+        path = manifest.with_name(Path(str(product.get("file"))).name)
         try:
-            if path.stat().st_size != product.get("size"):
+            if not _is_same(path, product, manifest):
                 found.append(f"{path.name} was changed")
         except OSError:
             found.append(f"{path.name} is missing")
+        for name in product.get("side_files", ()):
+            if not manifest.with_name(Path(str(name)).name).is_file():
+                found.append(f"{name} is missing")
     return found
+
+
+def _is_same(path: Path, product: Mapping[str, Any], manifest: Path) -> bool:
+    """A run moves its manifest last: nobody has touched a file whose entry in the folder is older."""
+    now = path.stat()
+    if now.st_size != product.get("size"):
+        return False
+    untouched = now.st_ctime_ns <= manifest.stat().st_ctime_ns
+    if untouched and now.st_mtime_ns == product.get("modified_ns"):
+        return True
+    return sha256(path) == product.get("sha256")
 
 
 def _short(value: Any) -> str:

@@ -196,6 +196,12 @@ def writing(path: Path) -> Iterator[None]:
 
 def _product_error(path: Path, error: Exception) -> ProductError:
     number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EMFILE or os.strerror(errno.EMFILE) in str(error):
+        return ProductError(
+            "cannot be written: too many files are open",
+            path=path,
+            remedy="raise the limit: ulimit -n 1024",
+        )
     if number == errno.ENOSPC or _is_full(path):
         return ProductError(
             "the disk is full", path=path, remedy="free some space or choose another --output"

@@ -60,8 +60,10 @@ def claim(folder: Path, mark: str) -> int:
     """
     hidden = hidden_folder(folder, mark)
     while True:
+        made = False
         with suppress(FileExistsError):
             hidden.mkdir()
+            made = True
         try:
             handle = _open_lock(hidden)
         except FileNotFoundError:  # its owner has just removed the folder
@@ -80,6 +82,10 @@ def claim(folder: Path, mark: str) -> int:
             _settle(hidden, _mark(hidden, handle))
             (hidden / NEW).mkdir()
         except BaseException:
+            if made:
+                with suppress(OSError):
+                    (hidden / LOCK).unlink()
+                    hidden.rmdir()
             os.close(handle)
             raise
         return handle

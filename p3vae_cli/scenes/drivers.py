@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import rasterio
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 
@@ -21,6 +22,8 @@ _RASTERS = ("GTiff", "ENVI")
 _SIBLINGS = (".msk", ".ovr", ".msk.ovr", ".ovr.msk", ".ovr.ovr")
 """Ends of files beside a raster that GDAL opens by itself; in capitals, too."""
 _BEGINNING = 2**16
+_LARGEST_BLOCK = 2**29
+"""Of a band, as a raster is stored [bytes]."""
 
 
 class ForeignFileError(Exception):
@@ -39,11 +42,23 @@ def open_dataset(path: Path, more: Sequence[str] = ()) -> rasterio.DatasetReader
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         for driver in drivers:
             try:
-                return rasterio.open(gdal_name(path), driver=driver)
+                return _with_blocks_that_fit(rasterio.open(gdal_name(path), driver=driver))
             except RasterioIOError as error:
                 if "not recognized" not in str(error):
                     raise
     raise ForeignFileError("is not a raster in GeoTIFF or ENVI format")
+
+
+def _with_blocks_that_fit(source: rasterio.DatasetReader) -> rasterio.DatasetReader:
+    """The same raster; to read one pixel, the whole block around it is unpacked."""
+    for (height, width), dtype in zip(source.block_shapes, source.dtypes, strict=True):
+        size = height * width * np.dtype(dtype).itemsize
+        if size > _LARGEST_BLOCK:
+            source.close()
+            raise ForeignFileError(
+                f"keeps {size / 2**20:,.0f} MB in one block; gdal_translate -co TILED=YES makes tiles of it"
+            )
+    return source
 
 
 def open_geotiff(path: Path) -> rasterio.DatasetReader:
@@ -56,6 +71,10 @@ def gdal_name(path: Path) -> str:
     name = str(path.absolute())
     if name.startswith(("/vsi", "//")):
         raise ForeignFileError("has a name that GDAL takes for another place")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ForeignFileError("has a name that is not UTF-8; rename the file or its folder") from error
     return name
 
 

@@ -61,7 +61,7 @@ def require_no_input(path: Path, inputs: Iterable[Path] = ()) -> None:
 def _identities(paths: tuple[Path, ...]) -> dict[tuple[int, int], Path]:
     found: dict[tuple[int, int], Path] = {}
     for path in paths:
-        for file in files_of(path):
+        for file in (*_files_of(path), *_companions(path)):
             with suppress(OSError, ValueError):
                 status = file.stat()
                 found.setdefault((status.st_dev, status.st_ino), path)
@@ -71,7 +71,27 @@ def _identities(paths: tuple[Path, ...]) -> dict[tuple[int, int], Path]:
 _identities_of_many = lru_cache(maxsize=1)(_identities)
 
 
-def files_of(path: Path) -> Iterator[Path]:
+def existing_files_of(path: Path) -> list[Path]:
+    """The files that an input is read from, itself first, then in the order of their names."""
+    found = {file for file in _files_of(path) if _is_there(file)}
+    return sorted(found, key=lambda file: (file != path, str(file)))
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _companions(path: Path) -> Iterator[Path]:
+    """Maps that are judged with a map, if they lie beside it."""
+    for own, other in _COMPANIONS:
+        if path.suffix.lower() in (".tif", ".tiff") and path.stem.endswith(own):
+            yield path.with_name(f"{path.stem.removesuffix(own)}{other}{path.suffix}")
+
+
+def _files_of(path: Path) -> Iterator[Path]:
     """Names of the files that are read with an input, itself first; most are not there.
 
     Of a folder, or a manifest, that is everything in the folder.
@@ -90,9 +110,6 @@ def files_of(path: Path) -> Iterator[Path]:
     exchanged = _SHAPEFILE if path.suffix.lower() == ".shp" else _EXCHANGED
     yield from (path.with_name(path.name + end) for end in _ADDED)
     yield from (path.with_name(path.stem + case) for end in exchanged for case in (end, end.upper()))
-    for own, other in _COMPANIONS:
-        if path.suffix.lower() in (".tif", ".tiff") and path.stem.endswith(own):
-            yield path.with_name(f"{path.stem.removesuffix(own)}{other}{path.suffix}")
 
 
 def _in_folder(path: Path) -> Iterator[Path]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,10 +15,15 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.base.errors import SceneError
 from p3vae.cli.scenes.base import reading
 from p3vae.cli.scenes.formats.hdf5 import open_hdf5, text
 from p3vae.cli.scenes.identity import FileIdentity
 
+_LONGEST_S = 8.0
+"""That the look at references may take [s]."""
+_REFUSED = 9
+"""Exit code of the process that looks, for a file that is told not to be read."""
 _HDF5, _CLASSIC = b"\x89HDF\r\n\x1a\n", (b"CDF\x01", b"CDF\x02")
 
 
@@ -50,9 +59,9 @@ def open_netcdf(path: Path) -> Iterator[dict[str, Variable]]:
         with path.open("rb") as start:
             classic = start.read(4) in _CLASSIC
         if not classic:
+            dimensions = _dimensions(FileIdentity.of(path))
             with open_hdf5(path) as file:
-                found = {name: node for name, node in file.items() if isinstance(node, h5py.Dataset)}
-                yield {name: _Hdf5Variable(node) for name, node in found.items()}
+                yield {name: _Hdf5Variable(file[name], axes) for name, axes in dimensions.items()}
             return
         from scipy.io import netcdf_file
 
@@ -60,9 +69,56 @@ def open_netcdf(path: Path) -> Iterator[dict[str, Variable]]:
             yield {name: _ClassicVariable(file, name) for name in file.variables}
 
 
+@lru_cache(maxsize=4)
+def _dimensions(file: FileIdentity) -> dict[str, tuple[str, ...]]:
+    """Names of the axes of all variables of an HDF5 file, as a process of its own tells them.
+
+    They are kept as references, and the HDF5 library may crash on those of a damaged file.
+    """
+    words = ["-P", "-m", __name__, str(file.path.absolute())]  # -P: without modules of the user's folder
+    command = [sys.executable, *words]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_LONGEST_S)  # noqa: S603
+    except subprocess.TimeoutExpired as error:
+        raise _damaged(file.path, f"reading it takes more than {_LONGEST_S:.0f} s") from error
+    if done.returncode == _REFUSED:
+        raise _damaged(file.path, done.stdout.decode(errors="replace"))
+    if done.returncode != 0:
+        raise _damaged(file.path, "is damaged: the HDF5 library crashes on it")
+    return {name: tuple(axes) for name, axes in json.loads(done.stdout).items()}
+
+
+def _damaged(path: Path, problem: str) -> SceneError:
+    return SceneError(problem, path=path, remedy="download it again")
+
+
+def _tell_dimensions(path: Path) -> int:
+    """Print them, having looked at attributes and coordinates too; the exit code."""
+    try:
+        with open_hdf5(path) as file:
+            found = {name: node for name, node in file.items() if isinstance(node, h5py.Dataset)}
+            axes = {name: _axes(node) for name, node in found.items()}
+            for node in found.values():
+                dict(node.attrs)
+    except SceneError as error:
+        print(error.problem, end="")
+        return _REFUSED
+    except Exception as error:
+        print(" ".join(f"is damaged: {error}".split())[:200], end="")
+        return _REFUSED
+    print(json.dumps(axes))
+    return 0
+
+
+def _axes(dataset: h5py.Dataset) -> list[str]:
+    if dataset.is_scale and dataset.ndim == 1:
+        return [_last(dataset.name)]
+    return [_last(scale[0].name) if len(scale) else "" for scale in dataset.dims]
+
+
 class _Hdf5Variable:
-    def __init__(self, dataset: h5py.Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: h5py.Dataset, dimensions: tuple[str, ...]) -> None:
+        self._dataset, self._dimensions = dataset, dimensions
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,9 +126,7 @@ class _Hdf5Variable:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        if self._dataset.is_scale and self._dataset.ndim == 1:
-            return (_last(self._dataset.name),)
-        return tuple(_last(scale[0].name) if len(scale) else "" for scale in self._dataset.dims)
+        return self._dimensions
 
     def words(self, name: str) -> str:
         return text(self._dataset.attrs[name]) if name in self._dataset.attrs else ""
@@ -122,3 +176,7 @@ def _unpacked(stored: Any, attributes: dict[str, Any]) -> npt.NDArray[np.float64
 
 def _last(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+if __name__ == "__main__":
+    sys.exit(_tell_dimensions(Path(sys.argv[1])))

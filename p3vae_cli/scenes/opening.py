@@ -15,6 +15,8 @@ from p3vae.cli.scenes.identity import FileIdentity, identify
 
 _HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
 _KNOWN = "give a GeoTIFF, ENVI, PRISMA, EnMAP, EMIT or Tanager file"
+_BESIDE = (".aux.xml", ".msk")
+"""Ends of files that GDAL reads with an image, and that change its values or its place."""
 _CALIBRATED = ("PRISMA", "EnMAP", "EMIT", "Tanager")
 """Products that state how their counts become physical values."""
 
@@ -45,7 +47,7 @@ def scene_files(path: Path) -> tuple[Path, ...]:
         return (path,) if observation in (None, path) else (path, observation)
     header = None if start.startswith((_ZIP, *TIFF)) else envi.header_of(path)
     image = envi.data_of(path) if header == path else path
-    beside = (header, image.with_name(f"{image.name}.aux.xml"))
+    beside = (header, *(image.with_name(f"{image.name}{end}") for end in _BESIDE))
     return (image, *(file for file in beside if file is not None and file.is_file()))
 
 

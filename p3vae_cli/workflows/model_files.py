@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,12 +95,16 @@ def model_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except ModelFormatError as error:
+        if isinstance(error.__cause__, MemoryError):
+            raise MemoryError from error
         raise ModelFileError(str(error).removeprefix(f"{path}: "), path=path) from error
-    except P3vaeError:
+    except (P3vaeError, MemoryError):
         raise
     except OSError as error:
         raise ModelFileError(f"cannot be read: {error.strerror or error}", path=path) from error
     except Exception as error:
+        if os.strerror(errno.EMFILE) in str(error):  # safetensors gives no number
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path)) from error
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ModelFileError(f"is not a complete model ({reason})", path=path) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,9 @@ def failed(scene: Path, error: BaseException) -> Outcome:
         return Outcome(scene, "failed", error=error)
     if isinstance(error, MemoryError):
         reason = P3vaeError("needs more memory than there is", path=scene, remedy="give a --mem-limit")
+        return Outcome(scene, "failed", error=reason)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        reason = P3vaeError("too many files are open", path=scene, remedy="raise the limit: ulimit -n 1024")
         return Outcome(scene, "failed", error=reason)
     reported = " ".join(f"{type(error).__name__}: {error}".split())
     reason = P3vaeError(

@@ -117,6 +117,8 @@ class Reporter:
                 self._log.write(json.dumps(finite({"time": now, **record})).encode() + b"\n")
             except OSError as error:
                 note(f"warning: {self._outputs.log_file} cannot be written: {error.strerror}")
+                self._log.close()
+                self._log = None
 
     def _print_closing_table(self, console: Console) -> None:
         table = Table(box=None, pad_edge=False)

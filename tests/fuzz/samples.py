@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import geopandas
+import h5py
 import numpy as np
 import shapely
 
@@ -41,6 +42,22 @@ def _polygons(path: Path) -> Path:
     corners = [UTM_TRANSFORM @ corner for corner in ((2, 2), (12, 12), (14, 3), (19, 20))]
     shapes = [shapely.box(*corners[0], *corners[1]), shapely.box(*corners[2], *corners[3])]
     geopandas.GeoDataFrame({"class": ["a", "b"]}, geometry=shapes, crs=UTM).to_file(path)
+    return path
+
+
+def _wind(path: Path) -> Path:
+    """A field of 10 m wind, whose axes are references."""
+    axes = {"valid_time": np.arange(3.0), "latitude": np.arange(43.0, 53), "longitude": np.arange(0.0, 12)}
+    with h5py.File(path, "w") as file:
+        for name, values in axes.items():
+            file[name] = values
+            file[name].make_scale(name)
+        file["valid_time"].attrs["units"] = "hours since 2024-04-02"
+        for name in ("u10", "v10"):
+            file[name] = np.ones((3, 10, 12))
+            file[name].attrs["units"] = "m s-1"
+            for number, axis in enumerate(axes):
+                file[name].dims[number].attach_scale(file[axis])
     return path
 
 
@@ -133,6 +150,7 @@ def make_samples(root: Path) -> list[Sample]:
             _text(folder("wind") / "w.csv", f"scene,wind_m_s,wind_std_m_s\n{SWATH.name},4,1\n"),
             ((*methane, "--wind", "@"),),
         ),
+        Sample("wind-netcdf", _wind(folder("wind-netcdf") / "w.nc"), ((*methane, "--wind", "@"),)),
         Sample(
             "manifest",
             _text(made.with_name("x_p3vae.json"), json.dumps(manifest, indent=1)),

@@ -136,7 +136,7 @@ class EnviCube:
         self, path: Path, layout: Layout, gain: FloatArray, offset: FloatArray, missing: float | None
     ) -> None:
         self._path, self._layout = path, layout
-        self._gain, self._offset = gain.astype(np.float32), offset.astype(np.float32)
+        self._gain, self._offset = gain, offset
         self._missing = missing
 
     @property

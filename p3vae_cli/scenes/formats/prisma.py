@@ -106,7 +106,7 @@ class PrismaCube:
     ) -> npt.NDArray[np.bool_]:
         raw = self._oriented(detector.cube, window, bands)
         gain, offset = np.full(len(bands), detector.gain), np.full(len(bands), detector.offset)
-        to_physical(raw, gain.astype(np.float32), offset.astype(np.float32), self._missing, out=target)
+        to_physical(raw, gain, offset, self._missing, out=target)
         if detector.errors is not None:
             np.copyto(target, np.nan, where=self._oriented(detector.errors, window, bands) != 0)
         return np.asarray(raw.any(axis=-1))

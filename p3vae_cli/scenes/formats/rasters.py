@@ -55,27 +55,35 @@ def grid_of(source: rasterio.DatasetReader) -> Grid:
 
 def to_physical(
     raw: npt.NDArray[Any],
-    gain: npt.NDArray[np.float32],
-    offset: npt.NDArray[np.float32],
+    gain: FloatArray,
+    offset: FloatArray,
     missing: float | None,
     out: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.float32]:
     """raw * gain + offset, (rows, cols, bands); NaN where missing or infinite.
 
+    It is computed in float64 and rounded once: the same numbers stored otherwise give the same values.
     `raw` is any (rows, cols, bands) view. The result keeps its order in memory and is made one slice of
     its slowest axis at a time, because transposing costs more than everything else done to a value.
     """
     values = np.empty_like(raw, dtype=np.float32, subok=False) if out is None else out
+    gain, offset = gain.astype(np.float64), offset.astype(np.float64)
     storage = sorted(range(raw.ndim), key=lambda axis: -abs(raw.strides[axis]))
     absent, is_float, shifted = _same_type(missing, raw.dtype), raw.dtype.kind == "f", bool(offset.any())
+    plain = not shifted and bool(np.all(gain == 1.0))
+    product: npt.NDArray[np.float64] | None = None  # memory for one slice, taken once
     slices = (
         array.transpose(storage)
         for array in (raw, values, np.broadcast_to(gain, raw.shape), np.broadcast_to(offset, raw.shape))
     )
     for source, target, factor, shift in zip(*slices, strict=True):
-        np.multiply(source, factor, out=target, casting="unsafe")
-        if shifted:
-            np.add(target, shift, out=target)
+        if plain:
+            np.copyto(target, source, casting="unsafe")
+        elif shifted:
+            product = np.multiply(source, factor, out=product)
+            np.add(product, shift, out=target, casting="unsafe")
+        else:
+            np.multiply(source, factor, out=target, casting="unsafe")
         if absent is not None:
             np.copyto(target, np.nan, where=source == absent)
         if is_float:
@@ -105,8 +113,7 @@ class RasterCube:
         self, source: rasterio.DatasetReader, gain: FloatArray, offset: FloatArray, missing: float | None
     ) -> None:
         self._source = source
-        self._gain = gain.astype(np.float32)
-        self._offset = offset.astype(np.float32)
+        self._gain, self._offset = gain, offset
         self._missing = missing
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:

@@ -1,0 +1,508 @@
+"""Files, folders and names made to do harm: python -m benchmarks.hostile [--cases 2400] [--seed 1] [--write].
+
+Each case is a folder of a user's files to which somebody has added something, and one call, in a process of
+its own. Wrong is: a file of the user's that changed or went, a read of a file that was not given, a request,
+a crash, a traceback, or more than 20 s of a core. --before keeps the counts as those of an earlier program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+import geopandas
+import h5py
+import numpy as np
+import shapely
+
+from tests.cli.commands.test_assess import write_raster
+from tests.cli.scenes import fixtures
+from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, wavelength_tags
+from tests.fuzz.harness import act, warm_up
+from tests.fuzz.samples import CUBE, SWATH, WEIGHTS
+
+RESULTS = Path(__file__).parent / "results"
+LONGEST_S = 20.0
+"""Of a core."""
+LONGEST_WAIT_S = 60.0
+"""By the clock, on a machine that others use too."""
+IMAGE = fixtures.truth(24, 20, len(WAVELENGTHS)).astype(np.float32)
+SECRET = b"the content of a foreign file "
+
+
+@dataclass
+class Trial:
+    """What a case has: a folder of the user's, chance, and what nobody may touch."""
+
+    folder: Path
+    rng: random.Random
+    canary: Path
+    port: int
+
+    @property
+    def place(self) -> str:
+        """A file elsewhere, or an address."""
+        return self.rng.choice((str(self.canary), f"/vsicurl/http://127.0.0.1:{self.port}/a.geojson"))
+
+
+@dataclass
+class Row:
+    """What became of the cases of one kind."""
+
+    cases: int = 0
+    wrong: dict[str, int] = field(default_factory=dict)
+    slowest_s: float = 0.0
+
+
+def made(folder: Path) -> None:
+    """The user's files: a scene, labels in every format, masks, a model, maps, wind, tables, notes."""
+    folder.mkdir(parents=True)
+    fixtures.raster(folder / "town.tif", IMAGE, band_tags=wavelength_tags(WAVELENGTHS))
+    corners = [UTM_TRANSFORM @ corner for corner in ((2, 2), (12, 12), (14, 3), (19, 20))]
+    shapes = [shapely.box(*corners[0], *corners[1]), shapely.box(*corners[2], *corners[3])]
+    frame = geopandas.GeoDataFrame({"class": ["a", "b"]}, geometry=shapes, crs=UTM)
+    for name in ("p.gpkg", "p.geojson", "p.shp"):
+        frame.to_file(folder / name)
+    fixtures.raster(folder / "mask.tif", np.ones((24, 20, 1), np.uint8))
+    classes = np.repeat(np.arange(1, 4, dtype=np.uint8), 160).reshape(24, 20)
+    write_raster(folder / "town_landcover.tif", classes, {1: "a", 2: "b", 3: "c"}, nodata=0)
+    shutil.copy(WEIGHTS / "town.p3vae", folder / "own.p3vae")
+    (folder / "notes.txt").write_text("a year of work\n")
+    (folder / "scenes.txt").write_text(f"{folder / 'town.tif'}\n")
+    (folder / "run.toml").write_text("tile-size = 8\n")
+    wind(folder / "wind.nc")
+    glt = np.stack(np.meshgrid(np.arange(1, 7), np.arange(1, 9)), axis=-1)
+    fixtures.emit(folder, "reflectance", CUBE, glt, np.ones(6)).rename(folder / "emit.nc")
+    fixtures.prisma(folder, "1", CUBE, CUBE).rename(folder / "prisma.he5")
+    (folder / "link.tif").symlink_to("town.tif")
+    os.link(folder / "town.tif", folder / "hard.tif")
+
+
+def wind(path: Path) -> None:
+    """A field of 10 m wind with references to its axes."""
+    axes = {"valid_time": np.arange(3.0), "latitude": np.arange(0.0, 10), "longitude": np.arange(0.0, 12)}
+    with h5py.File(path, "w") as file:
+        for name, values in axes.items():
+            file[name] = values
+            file[name].make_scale(name)
+        file["valid_time"].attrs["units"] = "hours since 2024-04-02"
+        for name in ("u10", "v10"):
+            file[name] = np.ones((3, 10, 12))
+            file[name].attrs["units"] = "m s-1"
+            for number, axis in enumerate(axes):
+                file[name].dims[number].attach_scale(file[axis])
+
+
+# Each of these adds something to the folder and gives the words of a call.
+
+
+def remains(trial: Trial) -> list[str]:
+    rng, folder = trial.rng, trial.folder
+    mark = rng.choice(
+        ("town_p3vae.json", "report.html", "p3vae.qgz", "s.tif", "s.gpkg", "backup", "town_landcover.tif")
+    )
+    hidden = folder / f".p3vae-{mark}"
+    how = rng.choice(("lists", "deep", "whole", "old", "token", "fifo", "dangling", "link", "file", "own"))
+    if how == "link":
+        shutil.copytree(folder, folder / "linked", symlinks=True)
+        hidden.symlink_to(folder / "linked")
+    elif how == "file":
+        hidden.write_text("mine")
+    else:
+        hidden.mkdir()
+    others = rng.sample(["town.tif", "notes.txt", "own.p3vae", "p.gpkg", "../notes.txt", "mask.tif"], 2)
+    if how in ("lists", "deep"):
+        deep = "[" * rng.choice((10, 100_000))
+        (hidden / "moves.json").write_text(deep if how == "deep" else json.dumps([*others[:1], mark]))
+        (hidden / "removals.json").write_text(json.dumps(others[1:]))
+        for name in (Path(others[0]).name, mark):
+            (hidden / name).write_text("not yours")
+    elif how in ("whole", "old", "token"):
+        state = hidden / rng.choice(("new", "whole", "old"))
+        state.mkdir()
+        name = Path(others[0]).name
+        if rng.random() < 0.5:
+            os.link(folder / name, state / name)
+        else:
+            (state / name).write_text("not yours")
+        inode = hidden.stat().st_ino + rng.choice((-1, 1, 7))
+        number = 0 if how != "token" else inode
+        (hidden / "lock").write_text("" if how == "old" else f"p3vae {number} {inode + 1}\n{mark}")
+    elif how == "fifo":
+        os.mkfifo(hidden / rng.choice(("lock", "moves.json")))
+    elif how == "dangling":
+        (hidden / "lock").symlink_to(folder.parent / "made")
+    elif how == "own":
+        (hidden / "thesis.txt").write_text("mine")
+    calls = (
+        ["brightness", "town.tif", *rng.choice(([], ["--overwrite"], ["--report", "--qgis"]))],
+        ["smooth", "town_landcover.tif", "-o", "s.tif"],
+        ["sample", "town_landcover.tif", "-n", "9", "--minimum", "2", "-o", "s.gpkg"],
+        ["polygons", "town_landcover.tif", "-o", "s.gpkg"],
+        ["clean", "."],
+        ["clean", ".", "--dry-run"],
+        ["verify", "."],
+    )
+    return list(rng.choice(calls))
+
+
+def with_labels(trial: Trial, path: str) -> list[str]:
+    """A call that reads polygons."""
+    calls = (
+        ["brightness", "town.tif", "-o", "out", "--mask", path],
+        ["stats", "town_landcover.tif", "--zones", path],
+        ["assess", "town_landcover.tif", "--reference", path],
+        ["train", "town.tif", "--labels", path, "--model", "lda", "-o", "m.p3vae"],
+    )
+    return list(trial.rng.choice(calls))
+
+
+def vrt(place: str) -> str:
+    return (
+        f'<OGRVRTDataSource><OGRVRTLayer name="a"><SrcDataSource relativeToVRT="0">{place}</SrcDataSource>'
+        "</OGRVRTLayer></OGRVRTDataSource>"
+    )
+
+
+def polyglots(trial: Trial) -> list[str]:
+    rng, folder = trial.rng, trial.folder
+    source = rng.choice(("p.gpkg", "p.geojson", "p.shp", "mask.tif", "notes.txt"))
+    packed = BytesIO((folder / source).read_bytes())
+    packed.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(packed, "a") as archive:
+        inner = rng.choice(("a.vrt", "a.shp", "a.gpkg", "doc.kml", "../a.vrt", "x/a.vrt"))
+        archive.writestr(inner, vrt(trial.place))
+        if rng.random() < 0.3:
+            archive.write(folder / "p.shp", "b.shp")
+    content = packed.getvalue()
+    if rng.random() < 0.3:
+        content = vrt(trial.place).encode() + content
+    name = rng.choice(("l.zip", "l.gpkg", "l.shp.zip", "l.gpkg.zip", "l.kmz", "l.vrt", "l.shz", "l.gdb.zip"))
+    (folder / name).write_bytes(content)
+    return with_labels(trial, name)
+
+
+_ENDLESS = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS fid, geom, class FROM n, p"
+)
+
+
+def databases(trial: Trial) -> list[str]:
+    rng, folder = trial.rng, trial.folder
+    path = folder / "p.gpkg"
+    how = rng.choice(("view", "virtual", "trigger", "computed", "journal", "bytes", "schema", "contents"))
+    with sqlite3.connect(path) as database:
+        if how == "view":
+            database.execute(f"CREATE VIEW q AS {_ENDLESS}")
+            if rng.random() < 0.6:
+                for table in ("gpkg_contents", "gpkg_geometry_columns"):
+                    names = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+                    values = ", ".join("'q'" if n in ("table_name", "identifier") else n for n in names)
+                    database.execute(f"INSERT INTO {table} SELECT {values} FROM {table}")
+        elif how in ("virtual", "schema"):
+            module = rng.choice(("VirtualOGR", "VirtualShape", "csv", "fts5", "rtree /*", "zipfile"))
+            sql = f"CREATE VIRTUAL TABLE v USING {module}('{trial.place}')"
+            if how == "schema":
+                sql = rng.choice((f"{sql} -- using rtree", "CREATE TABLE v(" * 50, _ENDLESS))
+            database.execute("PRAGMA writable_schema = 1")
+            database.execute("INSERT INTO sqlite_master VALUES ('table', 'v', 'v', 0, ?)", [sql])
+        elif how == "trigger":
+            event = rng.choice(("INSERT", "UPDATE", "DELETE"))
+            database.execute(f"CREATE TRIGGER t AFTER {event} ON p BEGIN DELETE FROM p; END")
+        elif how == "computed":
+            column = rng.choice(
+                ("hex(zeroblob(900000000))", "printf('%.*c', 900000000, 'x')", "load_extension('x')")
+            )
+            database.execute("PRAGMA writable_schema = 1")
+            database.execute(
+                "UPDATE sqlite_master SET sql = replace(sql, ')', ?) WHERE name = 'p'",
+                [f", z AS ({column}))"],
+            )
+        elif how == "contents":
+            name = rng.choice(("sqlite_master", 'p"; DROP TABLE p; --', "main.p", "pragma_database_list", ""))
+            database.execute("UPDATE gpkg_contents SET table_name = ?", [name])
+    database.close()
+    if how == "journal":
+        other = folder / "q.gpkg"
+        shutil.copy(path, other)
+        changed = sqlite3.connect(other)
+        changed.execute("PRAGMA journal_mode = WAL")
+        changed.execute("CREATE TABLE more (x)")
+        changed.commit()
+        end = rng.choice(("-wal", "-shm", "-journal"))
+        shutil.copy(folder / "q.gpkg-wal", folder / f"p.gpkg{end}")
+        changed.close()
+        for left in folder.glob("q.gpkg*"):
+            left.unlink()
+    elif how == "bytes":
+        content = bytearray(path.read_bytes())
+        for _ in range(rng.randint(1, 30)):
+            content[rng.randrange(len(content))] = rng.randrange(256)
+        path.write_bytes(content)
+    return with_labels(trial, "p.gpkg")
+
+
+def names(trial: Trial) -> list[str]:
+    rng, folder, port = trial.rng, trial.folder, trial.port
+    here = f"127.0.0.1:{port}"
+    name = rng.choice(
+        (
+            *(f"http:{here}?t", f"https:{here}", f"zip+http:{here}", "s3:b", "gs:b", "az:b", "WFS:x"),
+            *("PG:dbname=x", "MYSQL:x", "WMS:x", "GTIFF_DIR:1:town", "NETCDF:town", "vsicurl"),
+            *("-o", "--overwrite", "-", "a\nb", "a\tb", " a", "a!b", "a?b", "a#b", "%2e", "n" * 231),
+            *("\udcff", "town.tif.aux", "vsizip", "..a", "~a", "$HOME", "`a`", "<a>", "a;b", "a|b"),
+        )
+    )
+    end = rng.choice((".tif", ".gpkg", ".geojson", ".img"))
+    if end in (".tif", ".img"):
+        shutil.copy(folder / "town.tif", os.fsencode(folder) + b"/" + os.fsencode(f"{name}{end}"))
+        given = f"{name}{end}"
+        calls: tuple[list[str], ...] = (
+            ["brightness", "-o", "out", "--", given],
+            ["brightness", "--", given],
+            ["info", "--", given],
+            ["brightness", "-o", "out", f"--mask={given}", "town.tif"],
+            ["brightness", "-o", "out", "--", "*" + end],
+            ["info", "--", f"/vsicurl/http://127.0.0.1:{port}/a.tif"],
+            ["info", "--", f"http://127.0.0.1:{port}/a.tif"],
+            ["brightness", "-o", f"http:127.0.0.1:{port}", "--", given],
+        )
+        return list(rng.choice(calls))
+    shutil.copy(folder / f"p{end}", os.fsencode(folder) + b"/" + os.fsencode(f"{name}{end}"))
+    call = with_labels(trial, f"{name}{end}")
+    place = call.index(f"{name}{end}")
+    return [*call[: place - 1], f"{call[place - 1]}={call[place]}", *call[place + 1 :]]
+
+
+def references(trial: Trial) -> list[str]:
+    rng, folder = trial.rng, trial.folder
+    name = rng.choice(("wind.nc", "wind.nc", "emit.nc", "prisma.he5"))
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    marks = re.compile(rb"GCOL|OHDR|TREE|DIMENSION_LIST")
+    heaps = [found.start() for found in marks.finditer(content)]
+    for _ in range(rng.randint(1, 3)):
+        start = (rng.choice(heaps) if heaps else 0) + 16
+        how = rng.choice(("byte", "zeros", "ones", "elsewhere"))
+        for number in range(rng.randint(1, 12)):
+            place = min(start + 24 * number + 16, len(content) - 8)
+            if how == "byte":
+                content[min(start + rng.randrange(300), len(content) - 1)] = rng.randrange(256)
+            elif how == "elsewhere":
+                content[place : place + 8] = rng.randrange(len(content)).to_bytes(8, "little")
+            else:
+                content[place : place + 8] = (b"\0" if how == "zeros" else b"\xff") * 8
+    path.write_bytes(content)
+    if name == "wind.nc":
+        return ["invert-methane", str(SWATH), "--method", "mf", "-o", "out", "--wind", name]
+    return list(rng.choice((["info", name], ["brightness", name, "-o", "out"])))
+
+
+def outputs(trial: Trial) -> list[str]:
+    rng = trial.rng
+    name = rng.choice(
+        (
+            *("town.tif", "link.tif", "hard.tif", "own.p3vae", "p.shp", "p.dbf", "p.shx", "p.prj", "p.gpkg"),
+            *("mask.tif", "scenes.txt", "run.toml", "town_landcover.tif", "notes.txt"),
+        )
+    )
+    mapping = ["brightness", "@scenes.txt", "--mask", "mask.tif", "--config", "run.toml", "-o", "out"]
+    calls = (
+        [*mapping, "--log-file", name],
+        [*mapping, "--overwrite", "--log-file", name],
+        ["train", "town.tif", "--labels", "p.shp", "--model", "lda", "--from", "own.p3vae", "-o", name],
+        ["train", "town.tif", "--labels", "p.shp", "--model", "lda", "-o", name],
+        ["explain", "town.tif", "-m", "own.p3vae", "--pixel", "3,3", "-o", name],
+        ["suggest", "town.tif", "-m", "own.p3vae", "-o", name],
+        ["stats", "town_landcover.tif", "--zones", "p.shp", "--csv", name],
+        ["assess", "town_landcover.tif", "--reference", "p.gpkg", rng.choice(("--csv", "--html")), name],
+        ["spectra", "own.p3vae", "-o", name],
+        ["smooth", "town_landcover.tif", "-o", name],
+        ["report", ".", "-o", name],
+        ["info", "own.p3vae", "--stac", name],
+    )
+    call = list(rng.choice(calls))
+    given = " ".join(call[:-1])
+    reads = {
+        "town.tif": ("town.tif", "link.tif", "hard.tif", "scenes.txt"),
+        "p.shp": ("p.dbf", "p.shx", "p.prj"),
+    }
+    is_input = name in given or any(one in given and name in more for one, more in reads.items())
+    may_overwrite = is_input and call[0] not in ("info", "brightness")
+    return [*call, "--overwrite"] if may_overwrite else call
+
+
+KINDS: dict[str, tuple[int, Callable[[Trial], list[str]]]] = {
+    "planted remains": (4, remains),
+    "files of two formats": (4, polyglots),
+    "objects of GeoPackages": (4, databases),
+    "names": (5, names),
+    "references of NetCDF and HDF5": (3, references),
+    "outputs over inputs": (4, outputs),
+}
+"""How many of 24 cases, and what makes one."""
+
+
+def content(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Every entry below a folder: bytes of files, targets of links, what else it is."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            found[str(path)] = ("link", str(path.readlink()))
+        elif path.is_file():
+            found[str(path)] = ("file", path.read_bytes())
+        else:
+            found[str(path)] = ("other",)
+    return found
+
+
+def judged(
+    trial: Trial, work: Path, call: list[str], requests: list[bytes], wait: float
+) -> tuple[str, float]:
+    """What is wrong, "" for nothing, and seconds of a core."""
+    before, asked = content(trial.folder), len(requests)
+    os.utime(trial.canary, ns=(0, time.time_ns()))
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.chdir(trial.folder)
+        act(call, work)
+    while True:
+        done, status, usage = os.wait4(child, os.WNOHANG)
+        waited = time.monotonic() - started
+        if done or waited > wait:
+            break
+        time.sleep(0.004)
+    if not done:
+        os.kill(child, signal.SIGKILL)
+        _, status, usage = os.wait4(child, 0)
+    code, seconds = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+    said = (work / "stderr").read_text(errors="replace")
+    after = content(trial.folder)
+    if not done or seconds > LONGEST_S:
+        return "hang", seconds
+    if code < 0 or code not in (0, 1, 2, 3):
+        return "crash", seconds
+    if "Traceback" in said or "internal error" in said:
+        return "traceback", seconds
+    if any(after.get(path) != entry for path, entry in before.items()):
+        return "file changed", seconds
+    if len(requests) > asked:
+        return "request", seconds
+    made_now = [entry for path, entry in after.items() if path not in before]
+    shown = any(SECRET in entry[1] for entry in made_now if isinstance(entry[-1], bytes))
+    if trial.canary.stat().st_atime_ns or shown:
+        return "foreign file read", seconds
+    return "", seconds
+
+
+def run(options: argparse.Namespace) -> dict[str, Row]:
+    rows = {name: Row() for name in KINDS}
+    order = [name for name, (share, _) in KINDS.items() for _ in range(share)]
+    with tempfile.TemporaryDirectory() as root, socket.create_server(("127.0.0.1", 0)) as listener:
+        requests: list[bytes] = []
+        threading.Thread(target=_listen, args=(listener, requests), daemon=True).start()
+        work, user, kept = Path(root, "work"), Path(root, "work", "user"), Path(root, "kept")
+        work.mkdir()
+        made(user)  # at the place of every case: lists hold paths
+        shutil.copytree(user, kept, symlinks=True)
+        canary = Path(root, "canary.geojson")
+        canary.write_bytes(SECRET * 1000)
+        warm_up()
+        for number in range(options.cases):
+            rng = random.Random(f"{options.seed}-{number}")
+            name = order[number % len(order)]
+            if options.only and name not in options.only:
+                continue
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir()
+            shutil.copytree(kept, user, symlinks=True)
+            (user / "hard.tif").unlink()
+            os.link(user / "town.tif", user / "hard.tif")
+            trial = Trial(user, rng, canary, listener.getsockname()[1])
+            call = KINDS[name][1](trial)
+            wrong, seconds = judged(trial, work, call, requests, options.wait)
+            row = rows[name]
+            row.cases, row.slowest_s = row.cases + 1, max(row.slowest_s, round(seconds, 2))
+            if wrong:
+                row.wrong[wrong] = row.wrong.get(wrong, 0) + 1
+                said = (work / "stderr").read_text(errors="replace").strip()[-300:]
+                print(f"{number} {name}: {wrong}: {call}\n{said}", flush=True)
+    return rows
+
+
+def _listen(listener: socket.socket, requests: list[bytes]) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        requests.append(b"")
+        connection.close()
+
+
+def report(document: dict[str, dict[str, dict]]) -> str:
+    """The table, before and after."""
+    number, seed = document["cases"]["all"], document["cases"]["seed"]
+    lines = [
+        "# Files, folders and names made to do harm",
+        "",
+        f"`python -m benchmarks.hostile --cases {number} --seed {seed} --write`",
+        "",
+        "Wrong is: a file of the user's that changed or went, a read of a file that was not given,",
+        "a request, a crash, a traceback, or more than 20 s of a core. Before is the program in front",
+        "of the change.",
+        "",
+        "| Added by somebody | cases before | wrong before | cases | wrong | slowest [CPU s] |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in KINDS:
+        cells = []
+        for when in ("before", "after"):
+            row = document.get(when, {}).get(name)
+            faults = ", ".join(f"{count} {what}" for what, count in row["wrong"].items()) if row else ""
+            cells += [str(row["cases"]), faults or "0"] if row else ["", ""]
+        after = document.get("after", {}).get(name)
+        lines.append(f"| {name} | {' | '.join(cells)} | {after['slowest_s'] if after else ''} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=2400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--wait", type=float, default=LONGEST_WAIT_S, help="longest by the clock [s]")
+    parser.add_argument("--only", nargs="+", help="kinds")
+    parser.add_argument("--before", action="store_true", help="keep the counts as those of before")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/hostile.md")
+    options = parser.parse_args()
+    rows = {name: vars(row) for name, row in run(options).items() if row.cases}
+    path = RESULTS / "hostile.json"
+    document = json.loads(path.read_text()) if path.exists() else {}
+    document["before" if options.before else "after"] = rows
+    if not options.before:
+        document["cases"] = {"all": options.cases, "seed": options.seed}
+    print(json.dumps(rows, indent=1))
+    if options.write:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+        if "cases" in document:
+            (RESULTS / "hostile.md").write_text(report(document))
+
+
+if __name__ == "__main__":
+    main()
