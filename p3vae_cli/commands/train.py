@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--doubtful",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(),
     metavar="FILE",
     help="Also write the polygons that the other labels contradict most, as a GeoPackage to review.",
 )

@@ -12,11 +12,10 @@ import pytest
 import rasterio
 import shapely
 from affine import Affine
-from click.testing import CliRunner
 
 import p3vae
-from p3vae.cli.main import main
 from p3vae.cli.scenes import SceneOptions
+from tests.cli.calls import run, succeed
 
 SUN = ("--sun-zenith", 30)
 WAVE = np.linspace(450.0, 2400.0, 40)
@@ -27,12 +26,6 @@ MATERIALS = np.stack([ROAD, ROAD + BUMP, 0.9 * ROAD + 0.1 * ROOF])
 NAMES = np.array(["old asphalt", "new asphalt", "concrete"])
 SIDE, PATCH = 64, 8
 MAPS = ("landcover", "confidence", "irradiance", "irradiance_std")
-
-
-def succeed(*arguments):
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done
 
 
 def read(path: Path) -> np.ndarray:
@@ -186,7 +179,7 @@ def test_scenes_without_a_place_refuse_doubtful_before_training(folder, tmp_path
     ) as raster:
         raster.write(labels, 1)
     call = ("train", tmp_path / "bare.tif", "--labels", tmp_path / "l.tif", "-o", tmp_path / "m.p3vae", *SUN)
-    done = CliRunner().invoke(main, [*map(str, call), "--doubtful", str(tmp_path / "d.gpkg")])
+    done = run(*call, "--doubtful", str(tmp_path / "d.gpkg"))
     assert done.exit_code != 0 and "not georeferenced" in done.stderr
     assert not (tmp_path / "m.p3vae").exists()
     succeed(*call)
@@ -200,7 +193,7 @@ def test_models_of_earlier_builds_are_refused_in_one_line(folder, tmp_path):
     card = dict(file.card) | {"settings": file.card["settings"] | {"with_classifier": False}}
     write_model_file(tmp_path / "old.p3vae", ModelFile("landcover", card, tensors))
     call = ("classify", folder / "scene.tif", "-m", tmp_path / "old.p3vae", "-o", tmp_path / "o", *SUN)
-    done = CliRunner().invoke(main, [*map(str, call)])
+    done = run(*call)
     assert done.exit_code != 0 and "train it again" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     shutil.copy(folder / "m.p3vae", tmp_path / "new.p3vae")

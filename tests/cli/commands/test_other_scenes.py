@@ -9,17 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
-from click.testing import CliRunner
 
-from p3vae.cli.main import main
+from tests.cli.calls import succeed
 
 SIZE = ("--size", "96x96", "--bands", "60")
-
-
-def succeed(*arguments):
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done
 
 
 def read(path: Path) -> np.ndarray:
