@@ -2,7 +2,7 @@
 
     python benchmarks/other_scenes.py --data DIR --seeds 70-71
 
-`changes`: a real scene is changed as another date, correction or sensor would change it; accuracy and expected
+`changes`: a real scene is changed as another date, correction or sensor would do; accuracy and expected
 calibration error of p3vae, the same without the latents of the scene, accuracy of LDA and of a random forest,
 all taught on the unchanged scene. `sun`: a synthetic town at 30 degrees to learn from, another one at 55
 degrees that is changed as well; mean absolute error of z_E. `sensors`: a town in 96 bands to learn from,

@@ -171,7 +171,7 @@ class SceneState:
     noise_ratio: float
     """Standard deviation of the noise over that at home, median of the bands [1]."""
     reconciled: bool
-    """False where the fit is at the edge of its prior."""
+    """False where the fit is at the edge of its prior: then nothing is corrected."""
 
     @classmethod
     def found(cls, spectra: FloatArray, home: Home, classes: Classes, basis: Basis) -> Self | None:
@@ -183,6 +183,9 @@ class SceneState:
         away = (fitted - home.coefficients) / _PRIOR_STD
         nearest = int(np.square(away).sum(1).argmin())
         difference = fitted - home.coefficients[nearest]
+        if np.abs(away[nearest]).max() >= _AT_EDGE:
+            flat = np.ones(spectra.shape[1])
+            return cls(flat, 0 * flat, 0 * flat, 1.0, reconciled=False)
         noise, at_home = noise_variance(basis.undone(pixels, difference)), home.noise[nearest]
         ratio = np.sqrt(noise / np.maximum(at_home, np.finfo(np.float64).tiny))
         return cls(
@@ -190,7 +193,7 @@ class SceneState:
             basis.offset(difference),
             np.maximum(noise - at_home, 0),
             float(np.median(ratio)),
-            bool(np.abs(away[nearest]).max() < _AT_EDGE),
+            reconciled=True,
         )
 
 

@@ -113,6 +113,14 @@ def test_explain_shows_the_spectrum_and_fits_as_the_scene_saw_them(folder, tmp_p
     assert np.abs(observed - fitted).mean() < 0.02
 
 
+def test_clouds_are_not_corrected_into_ground(folder, tmp_path):
+    cloud = np.random.default_rng(0)
+    scene = changed(folder, tmp_path / "c.tif", lambda x, wave: 0.7 + 0.01 * cloud.standard_normal(x.shape))
+    found = mapped(folder, scene, tmp_path / "o")
+    assert "may not know its ground" in found[3] and found[2]["scene"]["reconciled"] is False
+    assert found[1] < 0.5
+
+
 def test_a_scale_of_ten_is_not_hidden(folder, tmp_path):
     found = mapped(folder, folder / "away.tif", tmp_path / "o", "--scale", "0.001")
     assert "warning" in found[3] or "unlike anything" in found[3]
