@@ -322,9 +322,11 @@ def with_header(path, *, method=None, flags=0):
 
 
 def test_a_zip_that_is_packed_otherwise_or_encrypted_is_not_called_damaged(tmp_path):
-    for options, problem in (({"method": 93}, "packed in a way"), ({"flags": 1}, "is encrypted")):
+    packed = zipfile.ZIP_DEFLATED
+    odd = ((packed, {"method": 93}, "packed in a way"), (packed, {"flags": 1}, "is encrypted"))
+    for compression, options, problem in (*odd, (zipfile.ZIP_STORED, {"flags": 1}, "is encrypted")):
         scene = fixtures.prisma(tmp_path, "1", CUBE, CUBE)
-        message = refusal(with_header(fixtures.zipped(scene, zipfile.ZIP_DEFLATED), **options))
+        message = refusal(with_header(fixtures.zipped(scene, compression), **options))
         assert problem in message and "give the .he5" in message
         assert "damaged" not in message and "download" not in message
 
