@@ -305,6 +305,16 @@ def test_envi_truncated_after_opening_is_told_by_the_window(tmp_path):
             scene.read(Window(0, 0, 40, 30))
 
 
+def test_a_brace_that_is_never_closed_ends_with_its_line(tmp_path):
+    path = envi(tmp_path)
+    header = path.with_suffix(".hdr")
+    with open_scene(path) as scene:
+        bands = len(scene.bands)
+    header.write_text(header.read_text().rstrip() + "\nnotes = {closed}\nremark = {never closed\n")
+    with open_scene(path) as scene:
+        assert len(scene.bands) == bands
+
+
 def test_swath_without_any_geolocation(tmp_path):
     assert "no geolocation" in refusal(fixtures.prisma(tmp_path, "1", CUBE, CUBE, with_location=False))
 
