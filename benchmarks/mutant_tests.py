@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"p3vae_cli": "p3vae.cli", "models": "p3vae.models", "physics": "p3vae.physics"}
-OWN, FAR = 3, 6
+OWN, FEW = 3, 8
 """Test files that run first of those that import the module, and of those that reach it by a command."""
 
 
@@ -32,12 +32,22 @@ def closest_tests(file: str) -> list[list[str]]:
     ]
     calling = [t for t in every if any(module in _closure(command) for command in reached[t])]
     words = {word for part in path.with_suffix("").parts for word in part.split("_")}
-    far = sorted(
-        {*using, *calling}, key=lambda test: (not words & {*test.stem.split("_")}, len(reached[test]))
-    )
+    words = {word for part in path.with_suffix("").parts for word in part.split("_")}
+
+    def particular(test: Path) -> tuple[bool, int]:
+        return not words & {*test.stem.split("_")}, len(reached[test])
+
+    calling.sort(key=particular)
+    few = calling if len(calling) <= FEW else []
     seen: set[Path] = set()
     stages = []
-    for stage in (own[:OWN], own[OWN:] + near, far[:FAR], far[FAR:]):
+    for stage in (
+        own[:OWN],
+        few,
+        own[OWN:] + near,
+        calling[:FEW],
+        [*calling, *sorted(using, key=particular)],
+    ):
         stages.append(
             [test.relative_to(ROOT).as_posix() for test in dict.fromkeys(stage) if test not in seen]
         )

@@ -173,6 +173,9 @@ def test_two_maps_on_the_same_samples(small) -> None:
     call = ("--reference", reference, "--compare", folder / "b.tif")
     found = assessed(folder / "a_landcover.tif", *call)["compared_with"]
     first, second = (values == truth)[10:], (better == truth)[10:]
+    assert found["samples"] == len(first.ravel()) and found["accuracy_of_first"] == pytest.approx(
+        first.mean()
+    )
     assert found["right_in_first_only"] == (first & ~second).sum()
     assert found["right_in_second_only"] == (second & ~first).sum()
     assert found["accuracy"] == pytest.approx(second.mean()) and found["mcnemar_p"] < 1e-6

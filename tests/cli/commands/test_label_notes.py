@@ -127,7 +127,7 @@ def test_an_image_of_bytes_is_taken_for_measurements_but_tried(scene, tmp_path):
     labels = write_raster(
         tmp_path / "grey.tif", np.repeat(np.arange(60, 180, dtype="u1"), 20).reshape(ROWS, -1)
     )
-    said = run(*call(labels, scene)).stderr.splitlines()
+    said = run(*call(labels, scene), "--samples-per-class", 2, "--unlabelled", 10).stderr.splitlines()
     assert said[0] == f"{labels}: its 120 different values look like measurements, not classes"
 
 

@@ -182,6 +182,23 @@ def test_a_mask_on_the_map_grid_is_laid_on_the_swath(granule, tmp_path):
     assert (found[:, middle + 2 :] != -9999).mean() > 0.5
 
 
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_a_mask_of_the_swath_itself_is_taken_pixel_by_pixel(granule, tmp_path):
+    path = granule[0]
+    with open_scene(path) as scene:
+        mask = np.zeros((scene.grid.height, scene.grid.width), np.uint8)
+    mask[: len(mask) // 2] = 1
+    profile = {"driver": "GTiff", "height": len(mask), "width": mask.shape[1], "count": 1, "dtype": "uint8"}
+    with rasterio.open(tmp_path / "mask.tif", "w", **profile) as target:
+        target.write(mask, 1)
+    valid = []
+    for words in ((), ("--mask", tmp_path / "mask.tif")):
+        done = run("brightness", path, "-o", tmp_path / f"maps{len(words)}", "--json", *words)
+        assert done.exit_code == 0, done.output
+        valid.append(json.loads(done.stdout)["valid_pixels"])
+    assert valid[1] == pytest.approx(valid[0] / 2, rel=0.02)
+
+
 def test_emit_in_python_gives_the_same_map(granule):
     import p3vae
 

@@ -83,3 +83,21 @@ def test_the_spectrum_is_read_where_the_plume_is_on_a_map_grid(mapped_plumes, tm
     utm = found(mapped_plumes / "two.he5", tmp_path / "utm", "--method", "mf-log", "--grid", "utm")[0]
     assert utm["spectrum"] == "methane"
     assert utm["methane_log_ratio"] == pytest.approx(swath["methane_log_ratio"], rel=0.5)
+
+
+@pytest.mark.parametrize("method", ["mf", "mag1c"])
+def test_a_detector_column_that_sees_otherwise_is_judged_by_its_own_pixels(plain, tmp_path, method):
+    """One column has a gain that wanders by 3 % along the spectrum, as after a calibration that drifted."""
+    striped = tmp_path / "striped.he5"
+    shutil.copy(plain, striped)
+    with h5py.File(striped, "r+") as file:
+        nm = file.attrs["List_Cw_Swir"].astype(float)
+        cube = file[f"{CUBES}/SWIR_Cube"]
+        gain = 1.0 + 0.03 * np.sin(nm / 25.0)
+        cube[20] = np.rint(cube[20] * gain[:, None]).astype("u2")  # stored east to west
+    succeed("invert-methane", striped, "-o", tmp_path, "--method", method)
+    with rasterio.open(tmp_path / "striped_methane.tif") as source:
+        found = np.where(source.read(1) == source.nodata, np.nan, source.read(1))
+    column = np.nanmedian(found, axis=0)
+    usual = np.nanstd(np.delete(found, 39, axis=1))
+    assert abs(column[39]) < 0.5 * usual

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from affine import Affine
@@ -13,8 +15,11 @@ from rasterio.crs import CRS
 from p3vae.cli.products.areas import pixel_area_m2
 from p3vae.cli.products.plume_maps import ClearFigures, fill_from_neighbours
 from p3vae.cli.products.plumes import PlumeOptions
+from p3vae.cli.products.wind import WindOption
 from p3vae.cli.scenes.base import Grid
 from p3vae.models.methane.plumes import find_plumes
+from p3vae.physics.emission import default_wind_uncertainty
+from tests.cli.fake_scene import memory_scene, random_cube
 
 METRES_PER_DEGREE = np.pi * 6_371_008.8 / 180  # a sphere, good to 0.5 %
 
@@ -105,3 +110,16 @@ def test_figures_of_clear_pixels_leave_the_others_out():
     assert found.line() == "3 clear pixels: mean 100, scatter 163, usual std 500 ppm·m"
     nothing = ClearFigures.of(ppm_m, std, np.zeros_like(clear), 4)
     assert (nothing.pixels, nothing.mean_ppm_m, nothing.line()) == (0, None, "no clear pixel")
+
+
+def test_the_error_of_the_wind_is_stated_else_of_the_table_else_the_usual_one(tmp_path):
+    table = tmp_path / "wind.csv"
+    table.write_text("scene,wind_m_s,wind_std_m_s\ntown.tif,6,0.5\n")
+    scene, winds = memory_scene(random_cube()), (WindOption(4.0), WindOption(table))
+    options = PlumeOptions(winds=winds)
+    stds = [
+        [wind.record()["wind_std_m_s"] for wind in replace(options, wind_std_m_s=std).winds_over(scene)]
+        for std in (None, 0.7)
+    ]
+    assert stds == [[default_wind_uncertainty(4.0), 0.5], [0.7, 0.7]]
+    assert [wind.record()["wind_m_s"] for wind in options.winds_over(scene)] == [4.0, 6.0]

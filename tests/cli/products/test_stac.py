@@ -58,6 +58,9 @@ def test_an_item_describes_every_map_of_a_scene(tmp_path):
     linked = {Path(asset.href).name for asset in item.assets.values()}
     assert listed - linked == {path.name} and linked - listed == {"town_p3vae.json"}
     assert all(Path(asset.get_absolute_href()).exists() for asset in item.assets.values())
+    links = {link["rel"]: (out / link["href"]).resolve() for link in document["links"]}
+    assert links["derived_from"] == Path(scene).resolve()
+    assert links["root"] == links["parent"] == links["collection"] and links["collection"].is_file()
     with rasterio.open(scene) as source:
         projection = ProjectionExtension.ext(item)
         assert projection.code == source.crs.to_string()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 
+from p3vae.cli.products.pictures import coloured
 from p3vae.cli.products.styles import (
     RAMPS,
     Categories,
@@ -13,6 +15,7 @@ from p3vae.cli.products.styles import (
     ColourImage,
     Ramp,
     category_document,
+    read_ramp,
     style_document,
 )
 
@@ -36,6 +39,26 @@ def test_a_cube_is_shown_by_three_of_its_bands():
 def test_category_names_are_counted_from_zero():
     names = [e.text or "" for e in ET.fromstring(category_document(CLASSES)).iter("Category")]
     assert names == ["", "Tile & brick", "", "Wasser ü"]
+
+
+def test_category_names_are_those_of_the_first_band():
+    """As GDAL writes and reads them (PAM)."""
+    root = ET.fromstring(category_document(CLASSES))
+    assert root.tag == "PAMDataset" and [band.get("band") for band in root.iter("PAMRasterBand")] == ["1"]
+
+
+@pytest.mark.parametrize("colormap", RAMPS)
+@pytest.mark.parametrize("start", [0.7, 3.1, 6.6])
+def test_a_ramp_that_begins_later_keeps_its_colours(colormap, start, tmp_path):
+    stops = []
+    for shown in (None, start):
+        style = tmp_path / f"{shown}.qml"
+        style.write_bytes(style_document(Ramp(0.0, 8.0, colormap, shown_from=shown)))
+        stops.append(read_ramp(style))
+    values = np.array([[start, *np.linspace(start, 8.0, 30)]])
+    whole, part = (coloured(values, each).astype(int) for each in stops)
+    assert np.abs(whole[..., :3] - part[..., :3]).max() <= 2 and (part[..., 3] == 255).all()
+    assert (coloured(np.array([[0.0, 0.9 * start]]), stops[1])[..., 3] == 0).all()
 
 
 @pytest.mark.parametrize("colormap", RAMPS)

@@ -305,6 +305,16 @@ def test_envi_truncated_after_opening_is_told_by_the_window(tmp_path):
             scene.read(Window(0, 0, 40, 30))
 
 
+def test_a_brace_that_is_never_closed_ends_with_its_line(tmp_path):
+    path = envi(tmp_path)
+    header = path.with_suffix(".hdr")
+    with open_scene(path) as scene:
+        bands = len(scene.bands)
+    header.write_text(header.read_text().rstrip() + "\nnotes = {closed}\nremark = {never closed\n")
+    with open_scene(path) as scene:
+        assert len(scene.bands) == bands
+
+
 def test_swath_without_any_geolocation(tmp_path):
     assert "no geolocation" in refusal(fixtures.prisma(tmp_path, "1", CUBE, CUBE, with_location=False))
 
@@ -322,9 +332,11 @@ def with_header(path, *, method=None, flags=0):
 
 
 def test_a_zip_that_is_packed_otherwise_or_encrypted_is_not_called_damaged(tmp_path):
-    for options, problem in (({"method": 93}, "packed in a way"), ({"flags": 1}, "is encrypted")):
+    packed = zipfile.ZIP_DEFLATED
+    odd = ((packed, {"method": 93}, "packed in a way"), (packed, {"flags": 1}, "is encrypted"))
+    for compression, options, problem in (*odd, (zipfile.ZIP_STORED, {"flags": 1}, "is encrypted")):
         scene = fixtures.prisma(tmp_path, "1", CUBE, CUBE)
-        message = refusal(with_header(fixtures.zipped(scene, zipfile.ZIP_DEFLATED), **options))
+        message = refusal(with_header(fixtures.zipped(scene, compression), **options))
         assert problem in message and "give the .he5" in message
         assert "damaged" not in message and "download" not in message
 
