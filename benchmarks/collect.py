@@ -25,7 +25,7 @@ SECTIONS = (
         (
             ("landcover_real", "Real scenes with labels on other ground, ten splits run once."),
             ("landcover_potsdam", "EnMAP Potsdam, with its own split."),
-            ("landcover_light", "Simulated light, towns under another sun and their shadows, Toulouse relit."),
+            ("landcover_light", "Simulated light, towns and their shadows, Toulouse relit."),
             ("landcover_ablation", "One mechanism left out at a time."),
             ("other_scenes", "A trained model on changed scenes, under another sun, in other bands."),
             ("unknown", "Ground that the model never learned."),
