@@ -65,6 +65,7 @@ SECTIONS = (
     (
         "Faults and damaged files",
         (
+            ("reproductions", "What was found wrong with files, before and after."),
             ("hostile", "Files, folders and names made to do harm."),
             ("faults", "Kills, signals, full disks, lost workers."),
             ("fuzz", "Damaged and hostile files."),
