@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pkgutil
 import random
 import re
 import shutil
@@ -22,6 +23,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 
@@ -30,6 +32,7 @@ import h5py
 import numpy as np
 import shapely
 
+from p3vae.cli import workflows
 from tests.cli.commands.test_assess import write_raster
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, wavelength_tags
@@ -424,7 +427,9 @@ def run(options: argparse.Namespace) -> dict[str, Row]:
         canary = Path(root, "canary.geojson")
         canary.write_bytes(SECRET * 1000)
         warm_up()
-        for number in range(options.cases):
+        for module in pkgutil.walk_packages(workflows.__path__, f"{workflows.__name__}."):
+            import_module(module.name)
+        for number in range(options.first, options.first + options.cases):
             rng = random.Random(f"{options.seed}-{number}")
             name = order[number % len(order)]
             if options.only and name not in options.only:
@@ -443,7 +448,21 @@ def run(options: argparse.Namespace) -> dict[str, Row]:
                 row.wrong[wrong] = row.wrong.get(wrong, 0) + 1
                 said = (work / "stderr").read_text(errors="replace").strip()[-300:]
                 print(f"{number} {name}: {wrong}: {call}\n{said}", flush=True)
+            if options.write and number % 50 == 49:
+                _write(rows, options)
     return rows
+
+
+def _write(rows: dict[str, Row], options: argparse.Namespace) -> None:
+    """Keep the counts of these cases, beside those of cases with other numbers."""
+    path = RESULTS / "hostile.json"
+    document = json.loads(path.read_text()) if path.exists() else {}
+    when = "before" if options.before else "after"
+    document.setdefault(when, {})[str(options.first)] = {n: vars(row) for n, row in rows.items() if row.cases}
+    draft = path.with_suffix(f".{options.first}")
+    draft.write_text(json.dumps(document, indent=1) + "\n")
+    draft.replace(path)
+    (RESULTS / "hostile.md").write_text(report(document, options))
 
 
 def _listen(listener: socket.socket, requests: list[bytes]) -> None:
@@ -456,52 +475,58 @@ def _listen(listener: socket.socket, requests: list[bytes]) -> None:
         connection.close()
 
 
-def report(document: dict[str, dict[str, dict]]) -> str:
+def report(document: dict[str, dict[str, dict[str, dict]]], options: argparse.Namespace) -> str:
     """The table, before and after."""
-    number, seed = document["cases"]["all"], document["cases"]["seed"]
+    before, after = (_together(document.get(when, {})) for when in ("before", "after"))
+    number = sum(row.cases for row in after.values())
     lines = [
         "# Files, folders and names made to do harm",
         "",
-        f"`python -m benchmarks.hostile --cases {number} --seed {seed} --write`",
+        f"`python -m benchmarks.hostile --cases {number} --seed {options.seed} --write`",
         "",
         "Wrong is: a file of the user's that changed or went, a read of a file that was not given,",
         "a request, a crash, a traceback, or more than 20 s of a core. Before is the program in front",
-        "of the change.",
+        "of the change, on fewer cases and stopped after 8 s.",
         "",
         "| Added by somebody | cases before | wrong before | cases | wrong | slowest [CPU s] |",
         "|---|---|---|---|---|---|",
     ]
     for name in KINDS:
-        cells = []
-        for when in ("before", "after"):
-            row = document.get(when, {}).get(name)
-            faults = ", ".join(f"{count} {what}" for what, count in row["wrong"].items()) if row else ""
-            cells += [str(row["cases"]), faults or "0"] if row else ["", ""]
-        after = document.get("after", {}).get(name)
-        lines.append(f"| {name} | {' | '.join(cells)} | {after['slowest_s'] if after else ''} |")
+        cells = [cell for rows in (before, after) for cell in (str(rows[name].cases), _faults(rows[name]))]
+        lines.append(f"| {name} | {' | '.join(cells)} | {after[name].slowest_s} |")
     return "\n".join([*lines, ""])
+
+
+def _faults(row: Row) -> str:
+    return ", ".join(f"{count} {what}" for what, count in row.wrong.items()) or "0"
+
+
+def _together(parts: dict[str, dict[str, dict]]) -> dict[str, Row]:
+    rows = {name: Row() for name in KINDS}
+    for part in parts.values():
+        for name, row in part.items():
+            whole = rows[name]
+            whole.cases += row["cases"]
+            whole.slowest_s = max(whole.slowest_s, row["slowest_s"])
+            for what, count in row["wrong"].items():
+                whole.wrong[what] = whole.wrong.get(what, 0) + count
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=2400)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--wait", type=float, default=LONGEST_WAIT_S, help="longest by the clock [s]")
     parser.add_argument("--only", nargs="+", help="kinds")
     parser.add_argument("--before", action="store_true", help="keep the counts as those of before")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/hostile.md")
     options = parser.parse_args()
-    rows = {name: vars(row) for name, row in run(options).items() if row.cases}
-    path = RESULTS / "hostile.json"
-    document = json.loads(path.read_text()) if path.exists() else {}
-    document["before" if options.before else "after"] = rows
-    if not options.before:
-        document["cases"] = {"all": options.cases, "seed": options.seed}
-    print(json.dumps(rows, indent=1))
+    rows = run(options)
+    print({name: (row.cases, row.wrong) for name, row in rows.items()})
     if options.write:
-        path.write_text(json.dumps(document, indent=1) + "\n")
-        if "cases" in document:
-            (RESULTS / "hostile.md").write_text(report(document))
+        _write(rows, options)
 
 
 if __name__ == "__main__":

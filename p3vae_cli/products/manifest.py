@@ -32,8 +32,9 @@ _LONGEST_NAME = 255
 
 
 def command_line() -> str:
-    """The command that is running, quoted for a shell."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """The command that is running, quoted for a shell; bytes that are no UTF-8 as escapes."""
+    typed = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return os.fsencode(typed).decode(errors="backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def manifest_document(
         "products": list(products),
         "earlier_runs": _earlier_runs(summary.manifest, replaced=gone),
     }
-    return json.dumps(finite(record), indent=2, ensure_ascii=False, default=str).encode() + b"\n"
+    text = json.dumps(finite(record), indent=2, ensure_ascii=False, default=str)
+    return text.encode(errors="backslashreplace") + b"\n"  # as JSON has it
 
 
 def read_manifest(path: Path) -> dict[str, Any] | None:

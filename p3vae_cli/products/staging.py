@@ -134,7 +134,7 @@ class Staging:
     def _discard(self) -> None:
         if self._handle is not None:
             with suppress(OSError, ProductError):  # the next run goes on
-                transactions.leave(self._hidden, self._handle)
+                transactions.leave(self._hidden.parent, self._mark, self._handle)
             self._handle = None
         with suppress(OSError):
             self._hidden.rmdir()  # made, but its lock could not be

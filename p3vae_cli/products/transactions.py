@@ -103,8 +103,10 @@ def _open_lock(hidden: Path) -> int:
         if there and LOCK not in there:
             raise _foreign(hidden) from None
         raise
+    except PermissionError:  # of another user
+        raise
     except OSError as error:
-        if os.path.lexists(hidden / LOCK):  # a link, a folder, or not for us
+        if os.path.lexists(hidden / LOCK):  # a link or a folder
             raise _foreign(hidden) from error
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -172,7 +174,7 @@ def finish_dead_run(folder: Path, mark: str) -> None:
     """Finish or undo what a run left that was killed while it made the set `mark`; refuse a live one's."""
     hidden = hidden_folder(folder, mark)
     if os.path.lexists(hidden):
-        leave(hidden, claim(folder, mark))
+        leave(folder, mark, claim(folder, mark))
 
 
 def clean(hidden: Path) -> None:
@@ -201,11 +203,12 @@ def commit(hidden: Path, mark: str, replaced: Iterable[str]) -> None:
     _settle(hidden, mark)
 
 
-def leave(hidden: Path, handle: int) -> None:
-    """Finish or undo the run, remove its folder, and let others have the lock."""
+def leave(folder: Path, mark: str, handle: int) -> None:
+    """Finish or undo the run that holds a lock, remove its hidden folder, and let others have the lock."""
+    hidden = hidden_folder(folder, mark)
     try:
         with suppress(FileNotFoundError):
-            _settle(hidden, _mark(hidden, handle))
+            _settle(hidden, mark)
             (hidden / LOCK).unlink()
             hidden.rmdir()
     finally:

@@ -111,18 +111,22 @@ def _problems(folder: Path, product: Mapping[str, Any]) -> Iterator[str]:
 
 
 def leftovers(places: Sequence[Path]) -> Iterator[Leftover]:
-    """Hidden folders of runs below `places`, and whether their owners are alive.
+    """Hidden folders of runs in folders (and the folders in them), or of the manifests given.
 
     Links are not followed, and other hidden folders (.git) not entered.
     """
     for place in places:
         _require_there(place)
-        for folder, names, _ in os.walk(place if place.is_dir() else place.parent):
-            for name in sorted(names):
-                hidden = Path(folder, name)
-                if name.startswith(transactions.PREFIX) and not hidden.is_symlink():
-                    yield Leftover(hidden, transactions.state_of(hidden))
-            names[:] = sorted(name for name in names if not name.startswith("."))
+        own = transactions.hidden_folder(place.parent, place.name)
+        for hidden in _below(place) if place.is_dir() else [own]:
+            if hidden.is_dir() and not hidden.is_symlink():
+                yield Leftover(hidden, transactions.state_of(hidden))
+
+
+def _below(place: Path) -> Iterator[Path]:
+    for folder, names, _ in os.walk(place):
+        yield from (Path(folder, name) for name in sorted(names) if name.startswith(transactions.PREFIX))
+        names[:] = sorted(name for name in names if not name.startswith("."))
 
 
 def clean(places: Sequence[Path]) -> Iterator[Leftover]:

@@ -101,12 +101,11 @@ def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(tmp_path):
 def test_two_runs_do_not_make_the_same_products(tmp_path):
     scene, out = town(tmp_path), tmp_path / "out"
     out.mkdir()
-    hidden = hidden_folder(out, "town_p3vae.json")
     handle = claim(out, "town_p3vae.json")
     try:
         assert "another run is making it now" in refusal(1, "brightness", scene, "-o", out)
     finally:
-        leave(hidden, handle)
+        leave(out, "town_p3vae.json", handle)
     assert run("brightness", scene, "-o", out).exit_code == 0
 
 

@@ -80,7 +80,7 @@ def test_clean_removes_what_is_dead_and_finishes_what_was_decided(archive):
         assert not dead.exists() and not decided.exists() and live.exists()
         assert (archive / "z_p3vae.json").read_text() == "{}"
     finally:
-        leave(live, handle)
+        leave(archive, "y_p3vae.json", handle)
 
 
 def test_no_such_folder_is_reported(tmp_path):

@@ -170,6 +170,18 @@ def test_a_name_is_not_a_location(tmp_path, monkeypatch, server, name, command):
     assert requests == []
 
 
+@pytest.mark.parametrize("kind", ["gpkg", "geojson"])
+def test_a_mask_whose_name_is_not_utf_8_is_read(tmp_path, kind):
+    scene = town(tmp_path / "town.tif")
+    mask = os.fsencode(tmp_path / "m") + b"\xff." + kind.encode()
+    polygons(tmp_path / f"p.{kind}").rename(os.fsdecode(mask))
+    call = [os.fsencode(Path(sys.executable).with_name("p3vae")), b"brightness", os.fsencode(scene)]
+    call += [b"--mask", mask, b"-o", os.fsencode(tmp_path / "out")]
+    for said in (b"", b"done already"):
+        done = subprocess.run(call, capture_output=True, check=False)
+        assert done.returncode == 0 and said in done.stderr, done.stderr
+
+
 def test_products_of_such_a_name_go_into_a_folder_of_such_a_name(tmp_path, monkeypatch, server):  # noqa: F811
     url, requests = server
     monkeypatch.chdir(tmp_path)

@@ -120,6 +120,15 @@ def test_clean_leaves_them_and_does_the_others(scene, plant, name):
         assert f".p3vae-{name}: not made here by a run of p3vae, left alone" in done.stdout
 
 
+def test_clean_of_a_manifest_cleans_no_other(scene):
+    (scene.parent / MARK).write_text("{}")
+    for name in (MARK, "zoo_p3vae.json"):
+        os.close(claim(scene.parent, name))
+    assert run("clean", scene.parent / MARK).exit_code == 0
+    assert not hidden_folder(scene.parent, MARK).exists()
+    assert hidden_folder(scene.parent, "zoo_p3vae.json").exists()
+
+
 def test_clean_follows_no_link_and_enters_no_hidden_folder(scene, tmp_path):
     outside, repository = tmp_path / "outside", scene.parent / ".git"
     for place in (outside, repository):
