@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from p3vae.models.landcover.library.endmembers import Variability, factor_covariance, fit_library
+from p3vae.models.landcover.library.decoder import SpectralLibrary
+from p3vae.models.landcover.library.endmembers import factor_covariance, fit_library
 from p3vae.models.landcover.types import TrainingSet
 
 BANDS, EACH = 30, 60
@@ -22,21 +23,28 @@ def spectra() -> TrainingSet:
     return TrainingSet(pixels.astype(np.float32), zeros, zeros, pixels[:0].astype(np.float32))
 
 
-def test_a_class_varies_as_its_materials_do():
-    library = fit_library(spectra(), 1, Variability(endmembers=3, smooth_std=0.0), seed=0)
+def fitted(monkeypatch, endmembers: int) -> SpectralLibrary:
+    """A library of one class with so many endmembers and no smooth deviations."""
+    monkeypatch.setattr("p3vae.models.landcover.library.endmembers._ENDMEMBERS", endmembers)
+    monkeypatch.setattr("p3vae.models.landcover.library.endmembers._SMOOTH_STD", 0.0)
+    return fit_library(spectra(), 1, seed=0)
+
+
+def test_a_class_varies_as_its_materials_do(monkeypatch):
+    library = fitted(monkeypatch, 3)
     spread = library.directions[0].T @ library.directions[0]
     np.testing.assert_allclose(library.mean[0], MATERIALS.mean(0), atol=1e-3)
     np.testing.assert_allclose(spread, np.cov(MATERIALS.T, bias=True), atol=1e-4)
 
 
-def test_what_materials_leave_is_the_noise():
-    library = fit_library(spectra(), 1, Variability(endmembers=3, smooth_std=0.0), seed=0)
+def test_what_materials_leave_is_the_noise(monkeypatch):
+    library = fitted(monkeypatch, 3)
     rest = library.factors.T @ library.factors + np.diag(library.noise)
     assert np.diag(rest).mean() == pytest.approx(1e-6, rel=0.05)
 
 
-def test_one_endmember_leaves_the_materials_to_the_shared_covariance():
-    library = fit_library(spectra(), 1, Variability(endmembers=1, smooth_std=0.0), seed=0)
+def test_one_endmember_leaves_the_materials_to_the_shared_covariance(monkeypatch):
+    library = fitted(monkeypatch, 1)
     assert not library.directions.any()
     total = library.factors.T @ library.factors + np.diag(library.noise)
     np.testing.assert_allclose(total, np.cov(MATERIALS.T, bias=True), atol=2e-3)
