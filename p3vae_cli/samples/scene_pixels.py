@@ -22,14 +22,19 @@ def scene_pixels(scene: Scene, adapter: BandAdapter) -> npt.NDArray[np.float32]:
     """Valid spectra (pixels, bands) at the adapter's bands, at most 1024, on a regular lattice of windows."""
     height, width = scene.grid.height, scene.grid.width
     rows, cols = min(_SIDE, -(-height // _PLACES)), min(_SIDE, -(-width // _PLACES))
+    steps = np.arange(1, 2 * _PLACES, 2)
+    windows = [
+        Window(int(row), int(col), rows, cols)
+        for row in steps * (height - rows) // (2 * _PLACES)
+        for col in steps * (width - cols) // (2 * _PLACES)
+    ]
+    down, across = scene.block_shape
+    windows.sort(key=lambda window: (window.row // down, window.col // across))  # a block is decoded once
     rng, parts = np.random.default_rng(0), []
-    for down in range(_PLACES):
-        for across in range(_PLACES):
-            row = (2 * down + 1) * (height - rows) // (2 * _PLACES)
-            col = (2 * across + 1) * (width - cols) // (2 * _PLACES)
-            order = rng.permutation(rows * cols)
-            tile = scene.read(Window(row, col, rows, cols))
-            chosen = order[tile.valid.ravel()[order]][:_EACH]
-            spectra = adapter(tile.values.reshape(-1, tile.values.shape[-1])[chosen])
-            parts.append(spectra[np.square(spectra).mean(1) > _DARKEST_RMS**2])
+    for window in windows:
+        order = rng.permutation(rows * cols)
+        tile = scene.read(window)
+        chosen = order[tile.valid.ravel()[order]][:_EACH]
+        spectra = adapter(tile.values.reshape(-1, tile.values.shape[-1])[chosen])
+        parts.append(spectra[np.square(spectra).mean(1) > _DARKEST_RMS**2])
     return np.unique(np.concatenate(parts), axis=0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from p3vae.cli.base.console import note
 from p3vae.cli.base.errors import BandMismatchError
+from p3vae.cli.products.rasters import gdal_environment
 from p3vae.cli.samples.scene_pixels import scene_pixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.workflows.cover import model_for_scene
@@ -45,7 +46,8 @@ def brought_to_scene(
         model = model.at_bands(np.flatnonzero(covered))
     if not scene_gain:
         return model, {"scene": None}
-    pixels = scene_pixels(scene, fit_bands(scene, model.bands, name))
+    with gdal_environment():
+        pixels = scene_pixels(scene, fit_bands(scene, model.bands, name))
     if len(pixels) < FEWEST_PIXELS:
         return model, {"scene": None}
     model, state = model.in_scene(pixels)
