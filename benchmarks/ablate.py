@@ -23,7 +23,6 @@ from landcover_tasks import Task, tasks
 from protocols import add_data_option, real
 from reporting import write
 
-from p3vae.models.landcover.library.decoder import LightPrior
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import TrainingSettings
 from p3vae.models.metrics import average_f1, calibration_error, regression_score
@@ -117,7 +116,6 @@ VARIANTS: dict[str, Callable[..., Scores]] = {
     "one endmember per class": patched("endmembers._ENDMEMBERS", 1),
     "without smooth deviations": patched("endmembers._SMOOTH_STD", 0.0),
     "without light of neighbours": patched("decoder._ADJACENCY_STD", 0.0),
-    "flat light": patched("decoder.LightPrior.broad", LightPrior.flat),
     "without temperature": patched("calibration._TEMPERATURES", (1.0,)),
     "temperature of held-out polygons": patched("calibration._ON_NEW_GROUND", 1.0),
     "without distance in confidence": patched("calibration._IN_DISTRIBUTION", 1.0),

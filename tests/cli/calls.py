@@ -30,5 +30,5 @@ def refusal(code: int, *arguments: object) -> str:
     """What a refused call says, checked to be one line."""
     done = run(*arguments)
     assert done.exit_code == code, done.output
-    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("Error: ") and len(done.stderr.strip().splitlines()) == 1, done.stderr
     return done.stderr

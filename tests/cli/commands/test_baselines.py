@@ -69,7 +69,6 @@ def test_published_p3vae_tells_light_also_under_another_tile_size(scene, tmp_pat
     ("option", "message"),
     [
         ("--no-physics", "without physics"),
-        ("--with-classifier", "trains no classifier beside its own"),
         ("--no-stop-gradient", "cnn has no stop-gradient"),
     ],
 )

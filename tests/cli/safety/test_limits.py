@@ -74,12 +74,11 @@ def test_without_handles_nothing_is_left_and_nothing_else_is_blamed(tmp_path, ha
 
 def test_a_model_is_not_blamed_for_a_lack_of_memory(scene, tmp_path, monkeypatch):
     """The library that reads models finds no memory, as under a limit."""
-    import safetensors
 
     def without_memory(*_args, **_options):
         raise MemoryError
 
-    monkeypatch.setattr(safetensors, "safe_open", without_memory)
+    monkeypatch.setattr("p3vae.models.checkpoint.safe_open", without_memory)
     said = refusal(1, "classify", scene, "-m", "town", "-o", tmp_path / "out")
     assert "needs more memory than there is" in said and "is not a complete model" not in said
 
@@ -106,7 +105,7 @@ def test_a_row_of_two_thousand_million_pixels_in_one_block_is_refused(tmp_path):
 NAMES = ["=1+1", "@cmd", "+cmd|x", "-2+3", "\t=1", "plain", "-"]
 
 
-def test_cells_of_tables_are_no_formulas(tmp_path):
+def test_cells_of_tables_are_no_formulas(tmp_path, monkeypatch):
     classes = np.repeat(np.arange(1, 8, dtype=np.uint8), 6).reshape(7, 6)
     write_raster(tmp_path / "a_landcover.tif", classes, dict(enumerate(NAMES, start=1)), nodata=0)
     corners = [(*(PLACE @ (0, row + 1)), *(PLACE @ (6, row))) for row in range(7)]
@@ -128,5 +127,5 @@ def test_cells_of_tables_are_no_formulas(tmp_path):
         assert not [c for c in cells if c.strip().startswith(("=", "@", "+")) or c in ("-", "-2+3")]
     listed = tmp_path / "=1+1.tif"
     fixtures.raster(listed, np.ones((4, 4, 1), np.uint8))
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     assert "'=1+1.tif" in run("info", "=1+1.tif", "--csv").stdout
