@@ -78,9 +78,9 @@ def test_more_noise_widens_both_views_as_it_widens_their_draws():
     many = TrainingSet(spectra, index, index, spectra[:0])
     widened = Classifier.fit(many, 3).widened(noise)
     drawn = Classifier.fit(TrainingSet(noisy, index, index, spectra[:0]), 3)
-    for view in (0, 1):
+    for view, within in ((0, 0.05), (1, 0.5)):  # of shapes: one brightness stands for all classes
         found, expected = (np.diag(one.covariance[view]).mean() for one in (widened, drawn))
-        assert found == pytest.approx(expected, rel=0.35)
+        assert found == pytest.approx(expected, rel=within)
 
 
 def test_a_spectrum_is_as_unusual_with_fewer_bands():
