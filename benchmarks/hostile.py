@@ -28,7 +28,6 @@ from io import BytesIO
 from pathlib import Path
 
 import geopandas
-import h5py
 import numpy as np
 import shapely
 
@@ -37,7 +36,7 @@ from tests.cli.commands.test_assess import write_raster
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, wavelength_tags
 from tests.fuzz.harness import act, warm_up
-from tests.fuzz.samples import CUBE, SWATH, WEIGHTS
+from tests.fuzz.samples import CUBE, SWATH, WEIGHTS, wind_field
 
 RESULTS = Path(__file__).parent / "results"
 LONGEST_S = 20.0
@@ -88,27 +87,12 @@ def made(folder: Path) -> None:
     (folder / "notes.txt").write_text("a year of work\n")
     (folder / "scenes.txt").write_text(f"{folder / 'town.tif'}\n")
     (folder / "run.toml").write_text("tile-size = 8\n")
-    wind(folder / "wind.nc")
+    wind_field(folder / "wind.nc")
     glt = np.stack(np.meshgrid(np.arange(1, 7), np.arange(1, 9)), axis=-1)
     fixtures.emit(folder, "reflectance", CUBE, glt, np.ones(6)).rename(folder / "emit.nc")
     fixtures.prisma(folder, "1", CUBE, CUBE).rename(folder / "prisma.he5")
     (folder / "link.tif").symlink_to("town.tif")
     os.link(folder / "town.tif", folder / "hard.tif")
-
-
-def wind(path: Path) -> None:
-    """A field of 10 m wind with references to its axes."""
-    axes = {"valid_time": np.arange(3.0), "latitude": np.arange(0.0, 10), "longitude": np.arange(0.0, 12)}
-    with h5py.File(path, "w") as file:
-        for name, values in axes.items():
-            file[name] = values
-            file[name].make_scale(name)
-        file["valid_time"].attrs["units"] = "hours since 2024-04-02"
-        for name in ("u10", "v10"):
-            file[name] = np.ones((3, 10, 12))
-            file[name].attrs["units"] = "m s-1"
-            for number, axis in enumerate(axes):
-                file[name].dims[number].attach_scale(file[axis])
 
 
 # Each of these adds something to the folder and gives the words of a call.

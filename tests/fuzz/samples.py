@@ -45,7 +45,7 @@ def _polygons(path: Path) -> Path:
     return path
 
 
-def _wind(path: Path) -> Path:
+def wind_field(path: Path) -> Path:
     """A field of 10 m wind, whose axes are references."""
     axes = {"valid_time": np.arange(3.0), "latitude": np.arange(43.0, 53), "longitude": np.arange(0.0, 12)}
     with h5py.File(path, "w") as file:
@@ -150,7 +150,7 @@ def make_samples(root: Path) -> list[Sample]:
             _text(folder("wind") / "w.csv", f"scene,wind_m_s,wind_std_m_s\n{SWATH.name},4,1\n"),
             ((*methane, "--wind", "@"),),
         ),
-        Sample("wind-netcdf", _wind(folder("wind-netcdf") / "w.nc"), ((*methane, "--wind", "@"),)),
+        Sample("wind-netcdf", wind_field(folder("wind-netcdf") / "w.nc"), ((*methane, "--wind", "@"),)),
         Sample(
             "manifest",
             _text(made.with_name("x_p3vae.json"), json.dumps(manifest, indent=1)),

@@ -8,28 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 
 from tests.cli.calls import refusal
+from tests.fuzz.samples import wind_field
 
 SAMPLE = next((Path(__file__).parents[3] / "sample_data").glob("PRS_L1*.he5"))
-
-
-def field(path: Path) -> Path:
-    axes = {"valid_time": np.arange(3.0), "latitude": np.arange(0.0, 10), "longitude": np.arange(0.0, 12)}
-    with h5py.File(path, "w") as file:
-        for name, values in axes.items():
-            file[name] = values
-            file[name].make_scale(name)
-        file["valid_time"].attrs["units"] = "hours since 2024-04-02"
-        for name in ("u10", "v10"):
-            file[name] = np.ones((3, 10, 12))
-            file[name].attrs["units"] = "m s-1"
-            for number, axis in enumerate(axes):
-                file[name].dims[number].attach_scale(file[axis])
-    return path
 
 
 def references(content: bytes) -> list[slice]:
@@ -40,7 +24,7 @@ def references(content: bytes) -> list[slice]:
 
 @pytest.mark.parametrize("value", [bytes(8), b"\xff" * 8, (96).to_bytes(8, "little"), None])
 def test_references_that_lead_nowhere_are_refused(tmp_path, value):
-    path = field(tmp_path / "wind.nc")
+    path = wind_field(tmp_path / "wind.nc")
     content = bytearray(path.read_bytes())
     for number, place in enumerate(references(content)):
         mixed = bytes(8) if number % 2 else b"\xff" * 8
@@ -56,7 +40,7 @@ def test_references_that_lead_nowhere_are_refused(tmp_path, value):
 
 def test_a_crash_of_the_library_is_a_refusal(tmp_path, monkeypatch):
     """The process that looks is told to import an h5py that ends it with SIGSEGV."""
-    path = field(tmp_path / "wind.nc")
+    path = wind_field(tmp_path / "wind.nc")
     (tmp_path / "h5py.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     said = refusal(2, "invert-methane", SAMPLE, "--method", "mf", "--wind", path, "-o", tmp_path / "out")
@@ -64,7 +48,7 @@ def test_a_crash_of_the_library_is_a_refusal(tmp_path, monkeypatch):
 
 
 def test_no_module_of_the_folder_is_run(tmp_path, monkeypatch):
-    path = field(tmp_path / "wind.nc")
+    path = wind_field(tmp_path / "wind.nc")
     (tmp_path / "json.py").write_text("raise SystemExit(1)\n")
     monkeypatch.chdir(tmp_path)
     said = refusal(2, "invert-methane", SAMPLE, "--method", "mf", "--wind", path, "-o", tmp_path / "out")
