@@ -109,7 +109,7 @@ VARIANTS: dict[str, Callable[..., Scores]] = {
     "without physics": lambda task, seed: p3vae(task, seed, physics=False),
     "without neighbours": lambda task, seed: p3vae(task, seed, alone=True),
     "always neighbours": always,
-    "q(y|x) alone": gate(1.0),
+    "classifier alone": gate(1.0),
     "decoder alone": gate(0.0),
     "half and half": gate(0.5),
     "class prior of the scene": lambda task, seed: p3vae(task, seed, class_prior="scene"),
