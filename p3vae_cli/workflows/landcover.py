@@ -77,6 +77,7 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
             f"--unknown marks pixels with {UNKNOWN}, which is the class {name} of {model_name}",
             remedy="train with another id for that class",
         )
+    digest = model.digest
     model, scene_state = brought_to_scene(scene, model, model_name, scene_gain=options.scene_gain)
     if not options.neighbours:
         model = model.without_neighbours()
@@ -111,7 +112,7 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
     return Plan(
         maps,
         specs,
-        model.digest,
+        digest,
         settings,
         model.halo,
         seen.record,
@@ -180,6 +181,7 @@ def irradiance_plan(
             path=model_name,
             remedy="use a p3vae model",
         )
+    digest = model.digest
     model, scene_state = brought_to_scene(scene, model, model_name, scene_gain=scene_gain)
     model = model.without_neighbours()
     predict = _Predictor(scene, model, ClassifyOptions(irradiance=irradiance), model_name)
@@ -197,7 +199,7 @@ def irradiance_plan(
     if relight:
         at_scene = scene_irradiance(scene, scene.bands.select(good), irradiance)
         specs["relit"] = _relit_spec(scene)
-    return Plan(maps, specs, model.digest, predict.settings | scene_state | {"relight": relight})
+    return Plan(maps, specs, digest, predict.settings | scene_state | {"relight": relight})
 
 
 def _cover_specs(model: LandCoverModel, options: ClassifyOptions, name: str) -> dict[str, MapSpec]:

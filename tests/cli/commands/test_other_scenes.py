@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import rasterio
 
+from p3vae.models.landcover.model import load_model
 from tests.cli.calls import succeed
 
 SIZE = ("--size", "96x96", "--bands", "60")
@@ -111,6 +112,17 @@ def test_explain_shows_the_spectrum_and_fits_as_the_scene_saw_them(folder, tmp_p
     record = json.loads(succeed(*call).stdout)
     observed, fitted = np.array(record["observed"]), np.array(record["classes"][0]["fitted"])
     assert np.abs(observed - fitted).mean() < 0.02
+
+
+def test_the_manifest_names_the_model_and_not_what_a_scene_made_of_it(folder, tmp_path):
+    scene = changed(folder, tmp_path / "hazy.tif", haze)
+    digest = load_model(folder / "m.p3vae").digest
+    mapped(folder, scene, tmp_path / "o", "--bad-bands", "1900-2500")
+    light = ("irradiance-map", scene, "-m", folder / "m.p3vae", "-o", tmp_path / "light")
+    succeed(*light)
+    for out in ("o", "light"):
+        manifest = json.loads((tmp_path / out / "hazy_p3vae.json").read_text())
+        assert manifest["model_sha256"] == digest
 
 
 def test_clouds_are_not_corrected_into_ground(folder, tmp_path):
