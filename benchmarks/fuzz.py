@@ -36,7 +36,7 @@ def main() -> None:
         root, requests = Path(folder), []
         canary = root / "canary.bin"
         canary.write_bytes(b"the content of a foreign file" * 1000)
-        threading.Thread(target=_listen, args=(listener, requests), daemon=True).start()
+        threading.Thread(target=listen, args=(listener, requests), daemon=True).start()
         tokens = (str(canary), f"/vsicurl/http://127.0.0.1:{listener.getsockname()[1]}/a.tif")
         numbers = range(options.first, options.first + options.cases)
         verdicts = []
@@ -58,7 +58,8 @@ def main() -> None:
         (RESULTS / "fuzz.json").write_text(json.dumps(_counts(verdicts), indent=1) + "\n")
 
 
-def _listen(listener: socket.socket, requests: list[bytes]) -> None:
+def listen(listener: socket.socket, requests: list[bytes]) -> None:
+    """Keep an empty item for every connection, until the socket is closed."""
     while True:
         try:
             connection, _ = listener.accept()

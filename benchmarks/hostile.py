@@ -31,6 +31,7 @@ import geopandas
 import numpy as np
 import shapely
 
+from benchmarks.fuzz import listen
 from p3vae.cli import workflows
 from tests.cli.commands.test_assess import write_raster
 from tests.cli.scenes import fixtures
@@ -403,7 +404,7 @@ def run(options: argparse.Namespace) -> dict[str, Row]:
     order = [name for name, (share, _) in KINDS.items() for _ in range(share)]
     with tempfile.TemporaryDirectory() as root, socket.create_server(("127.0.0.1", 0)) as listener:
         requests: list[bytes] = []
-        threading.Thread(target=_listen, args=(listener, requests), daemon=True).start()
+        threading.Thread(target=listen, args=(listener, requests), daemon=True).start()
         work, user, kept = Path(root, "work"), Path(root, "work", "user"), Path(root, "kept")
         work.mkdir()
         made(user)  # at the place of every case: lists hold paths
@@ -447,16 +448,6 @@ def _write(rows: dict[str, Row], options: argparse.Namespace) -> None:
     draft.write_text(json.dumps(document, indent=1) + "\n")
     draft.replace(path)
     (RESULTS / "hostile.md").write_text(report(document, options))
-
-
-def _listen(listener: socket.socket, requests: list[bytes]) -> None:
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        requests.append(b"")
-        connection.close()
 
 
 def report(document: dict[str, dict[str, dict[str, dict]]], options: argparse.Namespace) -> str:

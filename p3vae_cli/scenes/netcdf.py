@@ -21,9 +21,9 @@ from p3vae.cli.scenes.formats.hdf5 import open_hdf5, text
 from p3vae.cli.scenes.identity import FileIdentity
 
 _LONGEST_S = 8.0
-"""That the look at references may take [s]."""
+"""That the subprocess may take to follow references [s]."""
 _REFUSED = 9
-"""Exit code of the process that looks, for a file that is told not to be read."""
+"""Exit code of the subprocess for a file that must not be read."""
 _HDF5, _CLASSIC = b"\x89HDF\r\n\x1a\n", (b"CDF\x01", b"CDF\x02")
 
 

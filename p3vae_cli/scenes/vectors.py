@@ -1,7 +1,7 @@
 """Polygons and points from a vector file: what is checked here, byte by byte, is all that GDAL gets to see.
 
-The name and the neighbours of a file decide nothing: its beginning says what it is, and its content is packed
-in memory under a name of ours, from which GDAL can only choose the driver that we mean.
+The name and the neighbours of a file decide nothing: its first bytes say what it is, and its content is
+packed in memory under a fixed name, which admits one driver of GDAL only.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from p3vae.cli.samples.scene_pixels import scene_pixels
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.workflows.cover import model_for_scene
 from p3vae.cli.workflows.model_files import fit_bands
-from p3vae.physics.spectral_response import Bands, covered_bands
+from p3vae.physics.spectral_response import covered_bands
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.library.scene import SceneState
@@ -41,8 +41,14 @@ def brought_to_scene(
         return model, {}
     covered = covered_bands(scene.bands, model.bands)
     if not covered.all():
-        _require_bands(scene, model.bands, int(covered.sum()), name)
-        note(f"warning: {scene.path}: {lost_bands(model.bands, int(covered.sum()), name)}")
+        count = f"{covered.sum()} of the {len(covered)} bands of the model {name}"
+        if covered.sum() < FEWEST_BANDS:
+            raise BandMismatchError(
+                f"covers {count}, and {FEWEST_BANDS} are needed",
+                path=scene.path,
+                remedy="use a model trained on this sensor's bands (p3vae train)",
+            )
+        note(f"warning: {scene.path}: it covers {count}, which goes without the others")
         model = model.at_bands(np.flatnonzero(covered))
     if not scene_gain:
         return model, {"scene": None}
@@ -62,20 +68,6 @@ def brought_to_scene(
             "reconciled": state.reconciled,
         }
     }
-
-
-def lost_bands(bands: Bands, covered: int, name: str) -> str:
-    """What a model has to do without."""
-    return f"it covers {covered} of the {len(bands)} bands of the model {name}, which goes without the others"
-
-
-def _require_bands(scene: Scene, bands: Bands, covered: int, name: str) -> None:
-    if covered < FEWEST_BANDS:
-        raise BandMismatchError(
-            f"covers {covered} of the {len(bands)} bands of the model {name}, and {FEWEST_BANDS} are needed",
-            path=scene.path,
-            remedy="use a model trained on this sensor's bands (p3vae train)",
-        )
 
 
 def _say(scene: Scene, model: LandCoverModel, name: str, state: SceneState) -> None:

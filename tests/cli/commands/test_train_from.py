@@ -61,10 +61,10 @@ def train(folder, name, *more):
     return model, done
 
 
-def right(folder, model, wet):
+def right(folder, model, wet, *more):
     """Share of each stripe that is mapped as it should be."""
     out = folder / model.stem
-    done = run("classify", folder / "scene.tif", *OPTIONS, "-m", model, "-o", out, "--overwrite")
+    done = run("classify", folder / "scene.tif", *OPTIONS, "-m", model, "-o", out, "--overwrite", *more)
     assert done.exit_code == 0, done.output
     with rasterio.open(out / "scene_landcover.tif") as raster:
         is_wet = (raster.read(1) == wet).reshape(4, -1).mean(1)
@@ -92,6 +92,12 @@ def test_an_alias_names_the_class_of_the_library(folder):
     assert "glacier, lake may be any of its materials" in done.stderr
     model, _ = train(folder, "named", *given, "--alias", "lake=water", "--alias", "glacier=snow and ice")
     assert min(right(folder, model, wet_id(model, "lake"))) > 0.9
+
+
+def test_the_library_goes_without_the_bands_that_a_scene_lacks(folder):
+    model, _ = train(folder, "fewer", "--labels", folder / "known.gpkg", "--from", "earth")
+    without = right(folder, model, wet_id(model, "water"), "--bad-bands", "1000-1500")
+    assert min(without) > 0.9, without
 
 
 def test_the_card_says_where_the_prior_came_from(folder):

@@ -39,7 +39,7 @@ def test_references_that_lead_nowhere_are_refused(tmp_path, value):
 
 
 def test_a_crash_of_the_library_is_a_refusal(tmp_path, monkeypatch):
-    """The process that looks is told to import an h5py that ends it with SIGSEGV."""
+    """The subprocess imports an h5py that ends it with SIGSEGV."""
     path = wind_field(tmp_path / "wind.nc")
     (tmp_path / "h5py.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
