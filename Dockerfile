@@ -17,6 +17,7 @@ COPY pyproject.toml setup.py README.md LICENSE NOTICE ./
 COPY p3vae_cli p3vae_cli
 COPY models models
 COPY physics physics
+COPY paper paper
 RUN /opt/p3vae/bin/pip install --no-cache-dir -c constraints.txt ".[distributed,stac]"
 
 FROM debian:bookworm-slim

@@ -2,7 +2,12 @@
 
 from setuptools import find_packages, setup
 
-PACKAGES = {"p3vae.cli": "p3vae_cli", "p3vae.physics": "physics", "p3vae.models": "models"}
+PACKAGES = {
+    "p3vae.cli": "p3vae_cli",
+    "p3vae.physics": "physics",
+    "p3vae.models": "models",
+    "p3vae.paper": "paper",
+}
 ROOT = "p3vae_cli/root"
 """The folder of `p3vae/__init__.py` itself."""
 

@@ -27,8 +27,8 @@ from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
-from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
+from p3vae.paper.methane import PaperSettings, fit_paper
 from p3vae.physics.methane import MethaneAbsorption
 from p3vae.physics.spectral_response import Bands
 

@@ -8,7 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = {"p3vae_cli": "p3vae.cli", "models": "p3vae.models", "physics": "p3vae.physics"}
+FOLDERS = {
+    "p3vae_cli": "p3vae.cli",
+    "models": "p3vae.models",
+    "physics": "p3vae.physics",
+    "paper": "p3vae.paper",
+}
 OWN, FEW = 3, 8
 """Test files that run first of those that import the module, and of those that reach it by a command."""
 
@@ -27,9 +32,8 @@ def closest_tests(file: str) -> list[list[str]]:
     near = [t for t in every if t.is_relative_to(folder)]
     own = [t for t in every if module in _imports(t) or t.stem == f"test_{path.stem}"]
     own.sort(key=lambda test: test not in near)
-    using = [
-        t for t in every if module in _closure(t) and {"cli", "models"} & set(t.relative_to(ROOT).parts[1:2])
-    ]
+    tops = {"cli", "models", "paper"}
+    using = [t for t in every if module in _closure(t) and tops & set(t.relative_to(ROOT).parts[1:2])]
     calling = [t for t in every if any(module in _closure(command) for command in reached[t])]
     words = {word for part in path.with_suffix("").parts for word in part.split("_")}
     words = {word for part in path.with_suffix("").parts for word in part.split("_")}

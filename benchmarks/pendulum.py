@@ -23,14 +23,14 @@ import numpy as np
 import torch
 from protocols import pendulum as protocol
 
-from p3vae.models.pendulum.model import (
+from p3vae.paper.pendulum.model import (
     NAMES,
     PendulumModel,
     PendulumPrediction,
     PendulumSettings,
     train_pendulum,
 )
-from p3vae.models.pendulum.scores import PendulumScores, score_pendulum, score_prediction
+from p3vae.paper.pendulum.scores import PendulumScores, score_pendulum, score_prediction
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ("in_mae", "out_mae", "gap_omega", "gap_xi", "mig_omega", "mig_xi")

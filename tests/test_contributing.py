@@ -16,7 +16,7 @@ def test_the_example_is_a_model_of_the_command_line(tmp_path):
     packages = tmp_path / "packages" / "p3vae"
     packages.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__")
-    for name, folder in (("cli", "p3vae_cli"), ("models", "models"), ("physics", "physics")):
+    for folder, name in (("p3vae_cli", "cli"), *((name, name) for name in ("models", "physics", "paper"))):
         shutil.copytree(ROOT / folder, packages / name, ignore=ignored)
     (packages / "models" / "landcover" / "baselines" / "mahalanobis.py").write_text(example)
     environment = {**os.environ, "PYTHONPATH": str(packages.parent)}

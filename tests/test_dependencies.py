@@ -15,7 +15,7 @@ import pytest
 from tests.cli.calls import run
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("models", "physics", "p3vae_cli")
+FOLDERS = ("models", "physics", "paper", "p3vae_cli")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 EXTRAS = [
@@ -63,7 +63,7 @@ def test_every_module_can_be_imported_without_the_extra():
     script = (
         "import importlib, pkgutil, sys\n"
         "sys.modules['matplotlib'] = sys.modules['torchdiffeq'] = None\n"
-        "for name in ('p3vae.physics', 'p3vae.models', 'p3vae.cli'):\n"
+        "for name in ('p3vae.physics', 'p3vae.models', 'p3vae.cli', 'p3vae.paper'):\n"
         "    package = importlib.import_module(name)\n"
         "    for module in pkgutil.walk_packages(package.__path__, name + '.'):\n"
         "        if not module.name.startswith('p3vae.physics.data'):\n"

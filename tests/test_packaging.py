@@ -32,7 +32,7 @@ def test_the_dockerfile_copies_what_there_is_and_all_that_the_build_needs():
     copied = [word for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.M) for word in line.split()[:-1]]
     assert all((ROOT / name).exists() for name in copied)
     needed = {"pyproject.toml", "setup.py", "constraints.txt", PROJECT["readme"], *PROJECT["license-files"]}
-    assert needed | {"p3vae_cli", "models", "physics"} == set(copied)
+    assert needed | {"p3vae_cli", "models", "physics", "paper"} == set(copied)
     extras = set(re.findall(r'"\.\[(.+)\]"', text)[0].split(","))
     assert extras <= set(PROJECT["optional-dependencies"])
     assert re.search(r"^USER (?!0\b)\d+$", text, re.M) and 'ENTRYPOINT ["/opt/p3vae/bin/p3vae"]' in text

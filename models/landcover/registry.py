@@ -1,8 +1,8 @@
 """The registry of land-cover estimators: which names there are, and the class behind each.
 
-A module or package in `baselines/` is a model: `random_forest.py` is `random-forest`. The module has an
-attribute `ESTIMATOR`, a class that satisfies the protocol `p3vae.models.landcover.estimator.Estimator`.
-Listing the names imports none of them, and no torch.
+Tables name our own model and those of the paper. Beside them, a module or package in `baselines/` is a model:
+`random_forest.py` is `random-forest`. Each module has an attribute `ESTIMATOR`, a class that satisfies the
+protocol `p3vae.models.landcover.estimator.Estimator`. Listing the names imports none of them, and no torch.
 """
 
 from __future__ import annotations
@@ -16,10 +16,18 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.estimator import Estimator
     from p3vae.models.landcover.types import TrainingSettings
 
-_BUILT_IN = {"p3vae": "library.estimator", "gaussian-vae": "vae.gaussian", "guided-vae": "vae.guided"}
-_SHIPPED = {"earth": "library.materials"}
+_BUILT_IN = {"p3vae": "p3vae.models.landcover.library.estimator"}
+_PAPER = {
+    "gaussian-vae": "p3vae.paper.landcover.gaussian",
+    "guided-vae": "p3vae.paper.landcover.guided",
+    "cnn": "p3vae.paper.landcover.cnn",
+    "fg-unet": "p3vae.paper.landcover.fg_unet",
+    "ss-infogan": "p3vae.paper.landcover.ss_infogan",
+}
+"""Models that the published tables compare p3VAE with."""
+_SHIPPED = {"earth": "p3vae.models.landcover.library.materials"}
 """Models that come with the package and are not trained on labels."""
-_PRESETS = {("p3vae", "paper"): "vae.published"}
+_PRESETS = {("p3vae", "paper"): "p3vae.paper.landcover.published"}
 """By name and preset, where a preset is a class of its own."""
 _BASELINES = Path(__file__).parent / "baselines"
 
@@ -31,7 +39,8 @@ class UnknownModelError(ValueError):
 def estimator_names() -> tuple[str, ...]:
     """Names of all models that can be trained, ours first."""
     modules = pkgutil.iter_modules([str(_BASELINES)])
-    return (*_BUILT_IN, *sorted(module.name.replace("_", "-") for module in modules))
+    baselines = (module.name.replace("_", "-") for module in modules)
+    return (*_BUILT_IN, *sorted((*_PAPER, *baselines)))
 
 
 def estimator_type(settings: TrainingSettings) -> type[Estimator]:
@@ -39,9 +48,9 @@ def estimator_type(settings: TrainingSettings) -> type[Estimator]:
     name = settings.model
     if name not in (*estimator_names(), *_SHIPPED):
         raise UnknownModelError(f"no model is called {name!r}; there are {', '.join(estimator_names())}")
-    baseline = f"baselines.{name.replace('-', '_')}"
-    home = _PRESETS.get((name, settings.preset)) or (_BUILT_IN | _SHIPPED).get(name, baseline)
-    found: type[Estimator] = import_module(f"p3vae.models.landcover.{home}").ESTIMATOR
+    baseline = f"p3vae.models.landcover.baselines.{name.replace('-', '_')}"
+    home = _PRESETS.get((name, settings.preset)) or (_BUILT_IN | _PAPER | _SHIPPED).get(name, baseline)
+    found: type[Estimator] = import_module(home).ESTIMATOR
     return found
 
 

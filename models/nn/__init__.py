@@ -1,1 +1,1 @@
-"""Network parts, losses, latent distributions and the trainer that all models share."""
+"""Training of networks, and how many threads it takes."""

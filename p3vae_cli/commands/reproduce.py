@@ -61,7 +61,7 @@ def reproduce(
     Markdown file per table and the figures. Finished runs are kept in OUT/runs: the same command goes on
     where it was stopped.
     """
-    from p3vae.cli.reproduce.study import Request, reproduce
+    from p3vae.paper.reproduce.study import Request, reproduce
 
     request = Request(
         tables=tables,

@@ -26,7 +26,7 @@ from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import KIND, MethaneP3VAE, pixels_needed
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.plume_prior import IntArray, PlumePrior
-from p3vae.models.methane.published import PaperSettings, fit_paper
+from p3vae.models.methane.registry import preset_fit
 from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneSettings
 from p3vae.models.methane.vetting import SpectrumTest
@@ -225,10 +225,12 @@ def _learned(
     if options.method == "oe":
         return OptimalEstimation.fit(background, optics, prior_mean=0.0, prior_std=options.largest_ppm_m / 4)
     rest = radiance[~free] if int((~free).sum()) >= FEWEST_UNDER_PLUME else None
-    if options.preset == "paper":
+    if options.preset != "default":
         under = radiance if rest is None else rest
-        paper = PaperSettings(max_ppm_m=options.largest_ppm_m, seed=options.seed)
-        return fit_paper(background, under, optics, settings=paper, progress=progress)
+        most, seed = options.largest_ppm_m, options.seed
+        return preset_fit(options.preset)(
+            background, under, optics, max_ppm_m=most, seed=seed, progress=progress
+        )
     # Below zero the prior leaves room for noise, so that plume-free ground averages to zero, not above it.
     below = max(0.1 * options.largest_ppm_m, ROOM_BELOW_ZERO_PPM_M)
     settings = MethaneSettings(min_ppm_m=-below, max_ppm_m=options.largest_ppm_m, seed=options.seed)

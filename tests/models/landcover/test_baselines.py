@@ -7,16 +7,16 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 from p3vae.models.checkpoint import load_state, save_state
-from p3vae.models.landcover.baselines.cnn import SpectralCNN
 from p3vae.models.landcover.baselines.random_forest import RandomForest
-from p3vae.models.landcover.baselines.ss_infogan import SemiSupervisedInfoGAN
 from p3vae.models.landcover.estimator import Frame
 from p3vae.models.landcover.model import load_model, save_model
-from p3vae.models.landcover.network import SpectraBatch
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet, TrainingSettings
-from p3vae.models.nn.classifiers import SegmentClassifier
-from p3vae.models.nn.layers import SegmentFilters
+from p3vae.paper.landcover.cnn import SpectralCNN
+from p3vae.paper.landcover.network import SpectraBatch
+from p3vae.paper.landcover.ss_infogan import SemiSupervisedInfoGAN
+from p3vae.paper.nn.classifiers import SegmentClassifier
+from p3vae.paper.nn.layers import SegmentFilters
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 

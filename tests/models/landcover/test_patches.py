@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p3vae.models.landcover.baselines.fg_unet.train import LabelledImage, image_training_set
 from p3vae.models.landcover.patches import PATCH_SIZE, connected_groups, joined, plan_patches
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import ClassLegend, TrainingError, TrainingSet, TrainingSettings
+from p3vae.paper.landcover.fg_unet.train import LabelledImage, image_training_set
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 

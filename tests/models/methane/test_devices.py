@@ -14,8 +14,8 @@ from p3vae.models.methane.devices import OnDevice
 from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.optimal_estimation import OptimalEstimation
-from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
+from p3vae.paper.methane import PaperSettings, fit_paper
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
 

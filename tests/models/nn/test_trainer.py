@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from p3vae.models.landcover.network import SpectraBatch
 from p3vae.models.nn.trainer import BrokenRunError, Optimisation, moved, train
+from p3vae.paper.landcover.network import SpectraBatch
 
 
 def test_batches_follow_the_model_to_its_device():

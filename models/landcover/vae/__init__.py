@@ -1,1 +1,0 @@
-"""Semi-supervised VAEs: the published p3VAE and its two relatives."""

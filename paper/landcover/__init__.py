@@ -1,0 +1,1 @@
+"""Land cover as published: p3VAE, its two relatives, and the networks it is compared with."""

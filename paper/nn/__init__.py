@@ -1,0 +1,1 @@
+"""Network parts, losses and latent distributions of the published models."""
