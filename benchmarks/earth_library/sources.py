@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.models.landcover.earth.legend import MATERIALS
 from p3vae.physics.snow import snow_albedo
 from p3vae.physics.spectral_response import Bands, gaussian_average_matrix
 from p3vae.physics.water import water_reflectance
+
+from .legend import MATERIALS
 
 FloatArray = npt.NDArray[np.float64]
 

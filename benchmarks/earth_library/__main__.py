@@ -1,4 +1,4 @@
-"""Makes the shipped model `earth`: `python -m p3vae.models.landcover.earth --data DIR -o earth.p3vae`.
+"""Makes the shipped model `earth`: `python -m benchmarks.earth_library --data DIR -o earth.p3vae`.
 
 DIR holds `usgs_splib06a.npz`, `slum.npz` and the wheel that `pip download --no-deps earthlib==1.1.0` gives.
 """
@@ -11,9 +11,10 @@ import json
 import sys
 from pathlib import Path
 
-from p3vae.models.landcover.earth.build import build_earth
-from p3vae.models.landcover.earth.sources import SOURCES, read_spectra
 from p3vae.models.landcover.model import save_model
+
+from .build import build_earth
+from .sources import SOURCES, read_spectra
 
 
 def main() -> None:

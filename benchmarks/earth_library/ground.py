@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS
-from p3vae.models.landcover.earth.sources import MaterialSpectra
 from p3vae.physics.water import wet_reflectance
+
+from .legend import CLASSES, MATERIALS
+from .sources import MaterialSpectra
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

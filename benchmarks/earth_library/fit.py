@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.models.landcover.earth.ground import Ground
-from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import factor_covariance
 from p3vae.models.landcover.library.materials import MaterialEstimator
+
+from .ground import Ground
+from .legend import CLASSES, MATERIALS
 
 _PIXELS = 6000
 """Drawn per material."""

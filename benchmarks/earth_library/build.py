@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from p3vae.models.landcover.earth.fit import fit_earth
-from p3vae.models.landcover.earth.ground import FloatArray, Ground, IntArray
-from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS, legend
-from p3vae.models.landcover.earth.sources import SOURCES, MaterialSpectra, model_bands
 from p3vae.models.landcover.library.materials import MaterialEstimator
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.types import ClassScore, TrainingSettings, TrainingSummary
 from p3vae.models.metrics import average_f1, calibration_error, class_scores, log_loss, overall_accuracy
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
+
+from .fit import fit_earth
+from .ground import FloatArray, Ground, IntArray
+from .legend import CLASSES, MATERIALS, legend
+from .sources import SOURCES, MaterialSpectra, model_bands
 
 _SUN_ZENITH_DEG = 35.0
 _WITHHELD_PIXELS = 200
