@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from p3vae.cli.workflows.model_files import default_land_cover
+from p3vae.cli.landcover.model_files import default_land_cover
 from p3vae.models.landcover.earth import __main__ as build_command
 from p3vae.models.landcover.earth.ground import Ground
 from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS, legend
