@@ -17,9 +17,9 @@ from p3vae.cli.reproduce.plume_pixels import (
     simulated_ground,
 )
 from p3vae.cli.reproduce.runs import RunResult, RunSpec
-from p3vae.models.methane.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.published import PaperSettings, fit_paper
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings
 from p3vae.models.metrics import regression_score
