@@ -92,8 +92,8 @@ lowest:
 	$(PYTHON) -c "$$BOUNDS" > $(LOWEST)/bounds.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --prefer-binary \
 	  -c $(LOWEST)/bounds.txt -e ".[dev]"
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n auto tests/physics tests/cli/scenes tests/cli/products \
-	  tests/cli/test_*.py
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n auto tests/physics tests/cli/scenes tests/cli/rasters \
+	  tests/cli/records tests/cli/styles tests/cli/test_*.py
 
 # Kills, signals, full disks and more, for half an hour; damaged files for an hour. Short versions are in the tests.
 faults: $(STAMP)

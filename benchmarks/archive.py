@@ -25,14 +25,14 @@ import rasterio
 from measuring import PROGRAM, Call, call, load, peak_mb
 from reporting import RESULTS, write
 
-from p3vae.cli.products.grids import whole
+from p3vae.cli.rasters.grids import whole
 from p3vae.cli.scenes import open_scene
 
 TOWN = Path(__file__).parents[1] / "sample_data" / "town.tif"
 SCENES, POISONED = 300, 150
 POISON = """
 import os, signal
-from p3vae.cli.workflows import mapping
+from p3vae.cli.run import mapping
 opened = mapping.open_scene
 def open_scene(path, options):
     if path.name == "s150.tif":

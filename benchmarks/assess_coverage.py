@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from reporting import write
 
-from p3vae.cli.workflows.sample import LEAST_PER_CLASS, allocate
+from p3vae.cli.assess.sample import LEAST_PER_CLASS, allocate
 from p3vae.models.accuracy import Z_95, area_adjusted
 from p3vae.models.accuracy_intervals import area_adjusted_intervals
 

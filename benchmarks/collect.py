@@ -30,7 +30,7 @@ SECTIONS = (
             ("other_scenes", "A trained model on changed scenes, under another sun, in other bands."),
             ("unknown", "Ground that the model never learned."),
             ("earth", "The shipped model `earth` on real scenes."),
-            ("earth_library", "The shipped model on mixtures of spectra it never saw."),
+            ("earth_withheld", "The shipped model on mixtures of spectra it never saw."),
             ("earth_without_santa_barbara", "The shipped model without one of its libraries."),
             ("few_labels", "A few polygons, with and without the shipped model as prior."),
         ),

@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 import rasterio
+from earth_library.build import withheld_pixels
+from earth_library.ground import Ground
+from earth_library.legend import CLASSES, MATERIALS
+from earth_library.sources import MaterialSpectra, model_bands, read_spectra
 from landcover_tasks import sun_zenith
 from protocols import add_data_option, real, toulouse
 from rasterio.errors import NotGeoreferencedWarning
 from reporting import write
 from sklearn.neural_network import MLPClassifier
 
-from p3vae.models.landcover.earth.build import withheld_pixels
-from p3vae.models.landcover.earth.ground import Ground
-from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS
-from p3vae.models.landcover.earth.sources import MaterialSpectra, model_bands, read_spectra
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands, resampling_matrix
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from p3vae.cli.products.verification import leftovers, verify
+from p3vae.cli.records.verification import leftovers, verify
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
 from tests.fuzz.harness import act

@@ -32,7 +32,7 @@ import numpy as np
 import shapely
 
 from benchmarks.fuzz import listen
-from p3vae.cli import workflows
+from p3vae import cli
 from tests.cli.commands.test_assess import write_raster
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM, UTM_TRANSFORM, WAVELENGTHS, wavelength_tags
@@ -412,7 +412,7 @@ def run(options: argparse.Namespace) -> dict[str, Row]:
         canary = Path(root, "canary.geojson")
         canary.write_bytes(SECRET * 1000)
         warm_up()
-        for module in pkgutil.walk_packages(workflows.__path__, f"{workflows.__name__}."):
+        for module in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}."):
             import_module(module.name)
         for number in range(options.first, options.first + options.cases):
             rng = random.Random(f"{options.seed}-{number}")

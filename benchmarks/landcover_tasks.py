@@ -20,11 +20,11 @@ from protocols import real, simulated, toulouse
 from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
+from p3vae.cli.landcover.model_files import fit_bands
+from p3vae.cli.landcover.train import TrainingRequest, gather
 from p3vae.cli.scenes import SceneOptions, open_scene
-from p3vae.cli.workflows.irradiance import IrradianceOptions, scene_irradiance
-from p3vae.cli.workflows.model_files import fit_bands
-from p3vae.cli.workflows.train import TrainingRequest, gather
+from p3vae.cli.scenes.tiling import Window
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.types import (
     ClassLegend,

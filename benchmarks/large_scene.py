@@ -17,7 +17,7 @@ import rasterio
 from measuring import call, load
 from reporting import write
 
-from p3vae.cli.products.grids import whole
+from p3vae.cli.rasters.grids import whole
 from p3vae.cli.scenes import open_scene
 
 TOWN = Path(__file__).parents[1] / "sample_data" / "town.tif"

@@ -21,7 +21,8 @@ from methane_protocol import absorption_table, optics_of, sensor_noise
 from protocols import add_data_option
 from protocols import methane as protocol
 
-from p3vae.models.methane import feature_sets, model
+from p3vae.models.methane import model
+from p3vae.models.methane.background.gaussian import feature_sets
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.types import MethaneSettings
 

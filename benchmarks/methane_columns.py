@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from protocols import add_data_option
 
+from p3vae.models.methane.background.noise import SensorNoise
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.noise import SensorNoise
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands

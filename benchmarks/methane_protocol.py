@@ -23,10 +23,10 @@ import torch
 from protocols import add_data_option
 from protocols import methane as protocol
 
-from p3vae.models.methane.matched_filter import MatchedFilter
+from p3vae.models.methane.background.noise import SensorNoise
+from p3vae.models.methane.baselines.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 from p3vae.paper.methane import PaperSettings, fit_paper
 from p3vae.physics.methane import MethaneAbsorption

@@ -29,9 +29,9 @@ import torch
 from protocols import add_data_option
 from protocols import methane_scenes as protocol
 
-from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes import open_scene
-from p3vae.models.methane.plumes import find_plumes
+from p3vae.cli.scenes.tiling import Window
+from p3vae.models.methane.plumes.clusters import find_plumes
 from p3vae.physics.emission import KG_M2_PER_PPM_M
 from p3vae.physics.methane import air_mass_factor
 from p3vae.physics.quality import Quality

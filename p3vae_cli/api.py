@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.pipeline import run
-from p3vae.cli.base.tiling import Window, tile_pixels, tile_shape, windows
-from p3vae.cli.products.grids import whole
-from p3vae.cli.products.manifest import Provenance
-from p3vae.cli.products.rasters import MapSpec
+from p3vae.cli.landcover.irradiance import IrradianceOptions
+from p3vae.cli.landcover.maps import ClassifyOptions, classify_plan, irradiance_plan
+from p3vae.cli.landcover.model_files import load_land_cover
+from p3vae.cli.rasters.files import MapSpec
+from p3vae.cli.rasters.grids import whole
+from p3vae.cli.records.manifest import Provenance
 from p3vae.cli.results import Maps
+from p3vae.cli.run.mapping import Plan
+from p3vae.cli.run.pipeline import run
 from p3vae.cli.scenes.base import Scene, SceneOptions
-from p3vae.cli.workflows.irradiance import IrradianceOptions
-from p3vae.cli.workflows.landcover import ClassifyOptions, classify_plan, irradiance_plan
-from p3vae.cli.workflows.mapping import Plan
-from p3vae.cli.workflows.model_files import load_land_cover
+from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
@@ -74,8 +74,8 @@ def invert_methane(scene: Scene, *, device: str = "auto", **options: Any) -> Map
 
     `options` are fields of `MethaneOptions`, e.g. `method="mf"`. Plumes are listed by `p3vae invert-methane`.
     """
-    from p3vae.cli.workflows.methane import methane_plan
-    from p3vae.cli.workflows.methane_fit import MethaneOptions
+    from p3vae.cli.methane.fit import MethaneOptions
+    from p3vae.cli.methane.retrieval import methane_plan
 
     plan = methane_plan(scene, MethaneOptions(**options), device, lambda done, total: None)
     return _mapped(scene, plan)
@@ -96,8 +96,8 @@ def train(
 
     `settings` are fields of `TrainingSettings`, e.g. `model="random-forest"`, `seed=1`.
     """
-    from p3vae.cli.workflows.train import TrainingRequest
-    from p3vae.cli.workflows.train import train as run_training
+    from p3vae.cli.landcover.train import TrainingRequest
+    from p3vae.cli.landcover.train import train as run_training
     from p3vae.models.landcover.types import TrainingSettings
 
     paths = scenes if isinstance(scenes, list) else [scenes]

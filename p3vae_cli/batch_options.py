@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from p3vae.cli.base.batch import Shard
-from p3vae.cli.base.naming import NameTemplate
+from p3vae.cli.run.lists import Shard
+from p3vae.cli.run.naming import NameTemplate
 
 
 class OutputPath(click.Path):

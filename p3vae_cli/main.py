@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 
-from p3vae.cli.base.errors import ExitCode, P3vaeError
-from p3vae.cli.base.signals import ignore_stop_signals, interrupt_on_signals
 from p3vae.cli.commands.examples import epilog
+from p3vae.cli.errors import ExitCode, P3vaeError
+from p3vae.cli.signals import ignore_stop_signals, interrupt_on_signals
 
 COMMANDS = (
     "info",

@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
-from p3vae.cli.base.errors import UsageError
 from p3vae.cli.batch_options import BATCH_OPTIONS, OutputPath, batch_values
+from p3vae.cli.errors import UsageError
 
 
 class Finite(click.types.FloatParamType):
@@ -76,7 +76,7 @@ def _inputs(ctx: click.Context) -> Iterator[Path]:
 
 
 def _scenes(typed: str, *, null: bool) -> Iterator[Path]:
-    from p3vae.cli.base.batch import expand_scenes
+    from p3vae.cli.run.lists import expand_scenes
 
     is_list = typed.startswith("@")
     if is_list:
@@ -218,7 +218,7 @@ def irradiance_options(command: Callable[..., Any]) -> Callable[..., Any]:
         albedo: float,
         **kwargs: Any,
     ) -> Any:
-        from p3vae.cli.workflows.irradiance import IrradianceOptions
+        from p3vae.cli.landcover.irradiance import IrradianceOptions
 
         return command(
             *args, irradiance=IrradianceOptions(irradiance_table, aod, water_vapour, albedo), **kwargs
@@ -368,9 +368,9 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         qgis: bool,
         **kwargs: Any,
     ) -> Any:
-        from p3vae.cli.products.make import RunOptions
-        from p3vae.cli.products.rasters import parse_creation_options
-        from p3vae.cli.workflows.mapping import OutputOptions
+        from p3vae.cli.rasters.files import parse_creation_options
+        from p3vae.cli.run.make import RunOptions
+        from p3vae.cli.run.mapping import OutputOptions
 
         if bbox_crs and not bbox:
             raise UsageError("--bbox-crs is of no use without --bbox", remedy="give both or none")

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.errors import P3vaeError
-from p3vae.cli.base.tiling import Window
-from p3vae.cli.products.derived import write_derived
-from p3vae.cli.products.grids import subgrid, whole
-from p3vae.cli.products.maps import MapFile
-from p3vae.cli.products.pictures import class_picture, png, quantity_picture, scale_of
-from p3vae.cli.products.rasters import MapSpec, valid_mask
-from p3vae.cli.products.styles import Categories
-from p3vae.cli.products.titles import title_of
+from p3vae.cli.errors import P3vaeError
+from p3vae.cli.rasters.derived import write_derived
+from p3vae.cli.rasters.files import MapSpec, valid_mask
+from p3vae.cli.rasters.grids import subgrid, whole
+from p3vae.cli.rasters.maps import MapFile
+from p3vae.cli.rasters.pictures import class_picture, png, quantity_picture, scale_of
 from p3vae.cli.scenes.base import UNITS, Grid, Scene
+from p3vae.cli.scenes.tiling import Window
+from p3vae.cli.styles.rasters import Categories
+from p3vae.cli.styles.titles import title_of
 
 if TYPE_CHECKING:
     import xarray

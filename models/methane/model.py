@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from p3vae.models.checkpoint import ModelFile
-from p3vae.models.methane.feature_sets import FeatureSet, choose_features, learn
-from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.posterior import ConcentrationGrid
+from p3vae.models.methane.background.feature_sets import FeatureSet, choose_features, learn
+from p3vae.models.methane.background.noise import SensorNoise
+from p3vae.models.methane.background.posterior import ConcentrationGrid
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 
 KIND = "methane"

@@ -64,12 +64,12 @@ def assess(
 
     Of a quantity: errors, slope, R², and how often the truth lies within the standard deviation.
     """
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.products.manifest import finite
-    from p3vae.cli.workflows import assess_report
-    from p3vae.cli.workflows.assess import AssessRequest
-    from p3vae.cli.workflows.assess import assess as run
-    from p3vae.cli.workflows.report.assessment import save_html
+    from p3vae.cli.assess import tables as assess_report
+    from p3vae.cli.assess.assessment import AssessRequest
+    from p3vae.cli.assess.assessment import assess as run
+    from p3vae.cli.console import stdout
+    from p3vae.cli.records.manifest import finite
+    from p3vae.cli.report.assessment import save_html
 
     found = run(AssessRequest(map=map_path, **options))
     if csv_path is not None:

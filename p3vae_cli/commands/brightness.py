@@ -9,8 +9,8 @@ import click
 from p3vae.cli.options import FileCommand, output_options, scene_options, scenes_argument
 
 if TYPE_CHECKING:
+    from p3vae.cli.run.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.mapping import OutputOptions
 
 
 @click.command(cls=FileCommand)
@@ -22,7 +22,7 @@ def brightness(scenes: tuple[str, ...], outputs: OutputOptions, scene_options: S
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.workflows.jobs import BrightnessJob
-    from p3vae.cli.workflows.mapping import map_scenes
+    from p3vae.cli.run.jobs import BrightnessJob
+    from p3vae.cli.run.mapping import map_scenes
 
     map_scenes(scenes, scene_options, outputs, BrightnessJob())

@@ -26,9 +26,9 @@ def change(first: Path, second: Path, output: Path | None, overwrite: bool, as_j
     Classes are compared by name. With confidence rasters beside both maps, every change has a confidence:
     the probability that both classes are right.
     """
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.workflows.change import find_change
-    from p3vae.cli.workflows.change_report import table
+    from p3vae.cli.assess.change import find_change
+    from p3vae.cli.assess.change_report import table
+    from p3vae.cli.console import stdout
 
     found = find_change(first, second, output, overwrite=overwrite)
     if as_json:

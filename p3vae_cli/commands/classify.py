@@ -19,9 +19,9 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from p3vae.cli.landcover.irradiance import IrradianceOptions
+    from p3vae.cli.run.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.irradiance import IrradianceOptions
-    from p3vae.cli.workflows.mapping import OutputOptions
     from p3vae.models.landcover.types import Method
 
 
@@ -75,10 +75,10 @@ def classify(
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.workflows.extras import LandCoverExtras
-    from p3vae.cli.workflows.jobs import ClassifyJob
-    from p3vae.cli.workflows.landcover import ClassifyOptions
-    from p3vae.cli.workflows.mapping import map_scenes
+    from p3vae.cli.landcover.extras import LandCoverExtras
+    from p3vae.cli.landcover.maps import ClassifyOptions
+    from p3vae.cli.run.jobs import ClassifyJob
+    from p3vae.cli.run.mapping import map_scenes
 
     options = ClassifyOptions(
         method,

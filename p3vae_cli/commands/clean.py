@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from p3vae.cli.base.errors import ExitCode
+from p3vae.cli.errors import ExitCode
 
 
 @click.command()
@@ -19,8 +19,8 @@ def clean(context: click.Context, outputs: tuple[Path, ...], dry_run: bool) -> N
     A set that was complete, and only not moved into place, is finished; one that was not is undone. Folders
     of such a name that no run has made there are named and left alone.
     """
-    from p3vae.cli.products.verification import clean as remove
-    from p3vae.cli.products.verification import leftovers
+    from p3vae.cli.records.verification import clean as remove
+    from p3vae.cli.records.verification import leftovers
 
     failed = False
     for found in leftovers(outputs) if dry_run else remove(outputs):

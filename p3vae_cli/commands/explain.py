@@ -19,8 +19,8 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from p3vae.cli.landcover.irradiance import IrradianceOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.irradiance import IrradianceOptions
 
 FILE = click.Path(path_type=Path)
 
@@ -57,11 +57,11 @@ def explain(
     Its spectrum and what the two likeliest classes make of it, its light with uncertainty, and where the
     second class fits worse.
     """
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.products.manifest import finite
+    from p3vae.cli.console import stdout
+    from p3vae.cli.landcover import explain_report
+    from p3vae.cli.landcover.explain import explain_pixel
+    from p3vae.cli.records.manifest import finite
     from p3vae.cli.scenes import open_scene
-    from p3vae.cli.workflows import explain_report
-    from p3vae.cli.workflows.explain import explain_pixel
 
     asked = parse_pair(at, "--at"), crs, parse_pair(pixel, "--pixel", whole=True)
     with open_scene(scene, scene_options) as opened:

@@ -48,9 +48,9 @@ def info(
 
     SCENE may also be one model: a file, or the name of a shipped one.
     """
-    from p3vae.cli.base.batch import expand_scenes
-    from p3vae.cli.workflows.inventory import show_scenes
-    from p3vae.cli.workflows.model_card import names_model, save_item, show_card
+    from p3vae.cli.landcover.model_card import names_model, save_item, show_card
+    from p3vae.cli.report.inventory import show_scenes
+    from p3vae.cli.run.lists import expand_scenes
 
     if stac is not None:
         save_item(stac, [Path(name) for name in scenes])

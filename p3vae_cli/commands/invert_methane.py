@@ -19,8 +19,8 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from p3vae.cli.run.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.mapping import OutputOptions
 
 FILE = click.Path(path_type=Path)
 
@@ -113,11 +113,11 @@ def invert_methane(
 
     The background is learned from the scene's own plume-free pixels, which are found by themselves.
     """
-    from p3vae.cli.products.plumes import PlumeOptions
-    from p3vae.cli.products.wind import WindOption
-    from p3vae.cli.workflows.jobs import MethaneJob
-    from p3vae.cli.workflows.mapping import map_scenes
-    from p3vae.cli.workflows.methane_fit import MethaneOptions
+    from p3vae.cli.methane.fit import MethaneOptions
+    from p3vae.cli.methane.plumes import PlumeOptions
+    from p3vae.cli.methane.wind import WindOption
+    from p3vae.cli.run.jobs import MethaneJob
+    from p3vae.cli.run.mapping import map_scenes
 
     plumes = PlumeOptions(
         winds=tuple(map(WindOption.parse, winds)),

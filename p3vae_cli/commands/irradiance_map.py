@@ -19,9 +19,9 @@ from p3vae.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from p3vae.cli.landcover.irradiance import IrradianceOptions
+    from p3vae.cli.run.mapping import OutputOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.irradiance import IrradianceOptions
-    from p3vae.cli.workflows.mapping import OutputOptions
 
 
 @click.command(cls=FileCommand)
@@ -47,8 +47,8 @@ def irradiance_map(
 
     1 is a surface facing the unobstructed sun, 0 full shadow.
     """
-    from p3vae.cli.workflows.jobs import IrradianceJob
-    from p3vae.cli.workflows.mapping import map_scenes
+    from p3vae.cli.run.jobs import IrradianceJob
+    from p3vae.cli.run.mapping import map_scenes
 
     map_scenes(
         scenes, scene_options, outputs, IrradianceJob(model, device, irradiance, relight, not no_scene_gain)

@@ -13,8 +13,8 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def models(given: tuple[Path, ...], as_json: bool) -> None:
     """List the shipped models, and each MODEL file given; `p3vae info MODEL` shows the card of one."""
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.workflows.model_card import list_models, render_list
+    from p3vae.cli.console import stdout
+    from p3vae.cli.landcover.model_card import list_models, render_list
 
     entries = list_models(given)
     if as_json:

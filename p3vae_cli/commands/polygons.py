@@ -18,7 +18,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def polygons(map_path: Path, output: Path, overwrite: bool) -> None:
     """Write the class map MAP as polygons with class, colour, pixels and hectares."""
-    from p3vae.cli.workflows.after_map import polygons as run
+    from p3vae.cli.assess.class_maps import polygons as run
 
     count = run(map_path, output, overwrite=overwrite)
     click.echo(f"{count:,} polygons\n{output}")

@@ -17,6 +17,6 @@ def qgis(folder: Path) -> None:
     A group per scene, styles, titles and the scene itself in true colour; the folder can be moved. A project
     that was saved from QGIS is not replaced.
     """
-    from p3vae.cli.workflows.qgis_project import save_project
+    from p3vae.cli.report.project import save_project
 
     click.echo(str(save_project(folder)))

@@ -30,7 +30,7 @@ def report(
     Maps over the scene with an opacity slider, legends with hectares and units, spectra of the classes,
     plumes, and the settings of every run.
     """
-    from p3vae.cli.workflows.report.write import write_report
+    from p3vae.cli.report.write import write_report
 
     made = write_report(folder, output, model=model, reference=reference, overwrite=overwrite)
     click.echo(str(made))

@@ -32,8 +32,8 @@ def sample(
 
     The points have an empty field "class" to fill in. Nodata and unknown pixels are not drawn.
     """
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.workflows.sample import sample as run
+    from p3vae.cli.assess.sample import sample as run
+    from p3vae.cli.console import stdout
 
     drawn = run(map_path, output, count=count, minimum=minimum, seed=seed, overwrite=overwrite)
     if as_json:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from p3vae.cli.base.errors import UsageError
 from p3vae.cli.batch_options import OutputPath
+from p3vae.cli.errors import UsageError
 from p3vae.cli.options import FileCommand, FiniteRange
 
 LAYOUTS = ("geotiff", "envi", "prisma-l2d", "prisma-l1")
@@ -81,7 +81,7 @@ def simulate(
     Material spectra are synthetic. The same options always give the same bytes. Objects are about ten
     pixels across at any pixel size.
     """
-    from p3vae.cli.workflows.simulate.scene import SimulationRequest, layout_of, simulate_to_files
+    from p3vae.cli.simulate.scene import SimulationRequest, layout_of, simulate_to_files
 
     request = SimulationRequest(
         output=output,

@@ -21,7 +21,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--overwrite", is_flag=True, help="Replace an existing map.")
 def smooth(map_path: Path, output: Path, radius: int, overwrite: bool) -> None:
     """Give every pixel of the class map MAP the commonest class around it (majority filter)."""
-    from p3vae.cli.workflows.after_map import smooth as run
+    from p3vae.cli.assess.class_maps import smooth as run
 
     changed = run(map_path, output, radius=radius, overwrite=overwrite)
     click.echo(f"{changed:,} pixels changed\n{output}")

@@ -31,7 +31,7 @@ def spectra(model: Path | None, outputs: tuple[Path, ...], overwrite: bool) -> N
     The first of a class is its typical spectrum; the others, one standard deviation off, show how it varies.
     Brightness is that of the training pixels, shaded ones included. Default: the shipped model.
     """
-    from p3vae.cli.workflows.spectra import export_spectra
+    from p3vae.cli.landcover.spectra import export_spectra
 
     for name, count in export_spectra(model, outputs, overwrite=overwrite).items():
         click.echo(f"{count:4} {name}")

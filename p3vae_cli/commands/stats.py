@@ -27,8 +27,8 @@ def stats(
 
     A pixel belongs to a zone if its centre does.
     """
-    from p3vae.cli.base.console import stdout
-    from p3vae.cli.workflows.stats import save_csv, table, zone_statistics
+    from p3vae.cli.assess.stats import save_csv, table, zone_statistics
+    from p3vae.cli.console import stdout
 
     rows = zone_statistics(map_path, zones, zone_field)
     if csv_path is not None:

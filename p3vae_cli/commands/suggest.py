@@ -13,8 +13,8 @@ from p3vae.cli.batch_options import OutputPath
 from p3vae.cli.options import FileCommand, irradiance_options, model_option, scene_options
 
 if TYPE_CHECKING:
+    from p3vae.cli.landcover.irradiance import IrradianceOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.irradiance import IrradianceOptions
 
 FILE = click.Path(path_type=Path)
 
@@ -46,8 +46,8 @@ def suggest(
 
     Pixels that it does not know or is not sure about, each of another kind of spectrum.
     """
+    from p3vae.cli.landcover.suggest import suggest as run
     from p3vae.cli.scenes import open_scene
-    from p3vae.cli.workflows.suggest import suggest as run
 
     with open_scene(scene, scene_options) as opened:
         found = run(opened, model, irradiance, output, count=count, seed=seed, overwrite=overwrite)

@@ -19,8 +19,8 @@ from p3vae.cli.options import (
 from p3vae.models.landcover.registry import estimator_names
 
 if TYPE_CHECKING:
+    from p3vae.cli.landcover.irradiance import IrradianceOptions
     from p3vae.cli.scenes import SceneOptions
-    from p3vae.cli.workflows.irradiance import IrradianceOptions
 
 
 @click.command(cls=FileCommand)
@@ -140,10 +140,10 @@ def train(
     Validation holds out whole polygons, the same for every model. Networks also learn from the unlabelled
     rest of the scene.
     """
-    from p3vae.cli.base.batch import expand_scenes
-    from p3vae.cli.workflows.train import TrainingRequest
-    from p3vae.cli.workflows.train import train as run
-    from p3vae.cli.workflows.train_report import report, report_json
+    from p3vae.cli.landcover.train import TrainingRequest
+    from p3vae.cli.landcover.train import train as run
+    from p3vae.cli.landcover.train_report import report, report_json
+    from p3vae.cli.run.lists import expand_scenes
     from p3vae.models.landcover.types import TrainingSettings
 
     settings = TrainingSettings(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from p3vae.cli.base.errors import ExitCode
+from p3vae.cli.errors import ExitCode
 
 
 @click.command()
@@ -21,8 +21,8 @@ def verify(context: click.Context, outputs: tuple[Path, ...], as_json: bool, qui
     OUT is a folder of products, with the folders in it, or a manifest. What killed runs left is listed, and
     removed by `p3vae clean`. Exit codes: 0 all whole, 1 none, 3 some.
     """
-    from p3vae.cli.products.verification import leftovers
-    from p3vae.cli.products.verification import verify as check
+    from p3vae.cli.records.verification import leftovers
+    from p3vae.cli.records.verification import verify as check
 
     damaged = whole = 0
     for found in check(outputs):

@@ -1,9 +1,9 @@
 """Hyperspectral scenes, whatever product they come in: `open_scene(path)`."""
 
-from p3vae.cli.base.tiling import SpectraTile
 from p3vae.cli.scenes.base import UNITS, Acquisition, Grid, Quantity, Scene, SceneOptions
 from p3vae.cli.scenes.opening import open_scene, scene_files
 from p3vae.cli.scenes.overrides import parse_ranges
+from p3vae.cli.scenes.tiling import SpectraTile
 
 __all__ = [
     "UNITS",

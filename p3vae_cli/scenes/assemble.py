@@ -10,8 +10,7 @@ import numpy.typing as npt
 from pyproj import Transformer
 from pyproj.exceptions import ProjError
 
-from p3vae.cli.base.errors import SceneError, UnclearSceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError, UnclearSceneError
 from p3vae.cli.scenes.base import (
     Acquisition,
     BandIndex,
@@ -24,6 +23,7 @@ from p3vae.cli.scenes.base import (
 )
 from p3vae.cli.scenes.metadata import estimated_fwhm
 from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
+from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.spectral_response import Bands, outside
 
 # Where samples are taken, as fractions of height and width: far apart from the start.

@@ -24,9 +24,9 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
-from p3vae.cli.base.errors import P3vaeError, SceneError
-from p3vae.cli.base.tiling import SpectraTile, Window
+from p3vae.cli.errors import P3vaeError, SceneError
 from p3vae.cli.scenes.identity import FileIdentity
+from p3vae.cli.scenes.tiling import SpectraTile, Window
 from p3vae.physics.spectral_response import Bands
 
 Quantity = Literal["reflectance", "radiance"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.errors import SceneError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
-from p3vae.cli.base.errors import P3vaeError, ProductError
+from p3vae.cli.errors import P3vaeError, ProductError
 from p3vae.cli.scenes.opening import scene_files
 
 _ADDED = (".aux.xml", ".ovr", ".msk", ".hdr", ".xml", "-wal", "-shm", "-journal")

@@ -17,11 +17,11 @@ from rasterio import features
 from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
-from p3vae.cli.base.errors import P3vaeError, UsageError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import P3vaeError, UsageError
 from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, OrthoGrid, Scene, reading, same_place
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
+from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.scenes.vectors import read_polygons
 
 if TYPE_CHECKING:

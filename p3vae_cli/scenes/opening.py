@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
 from p3vae.cli.scenes.base import Product, Scene, SceneOptions, reading
 from p3vae.cli.scenes.drivers import TIFF

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.errors import SceneError, UsageError
-from p3vae.cli.base.tables import read_rows
+from p3vae.cli.errors import SceneError, UsageError
+from p3vae.cli.tables import read_rows
 
 _RANGE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:-\s*(\d+(?:\.\d*)?))?\s*(?:nm)?\s*")
 _COLUMNS = ("wavelength_nm", "fwhm_nm", "good")

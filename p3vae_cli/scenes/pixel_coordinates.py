@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from rasterio.transform import AffineTransformer, GCPTransformer
 
-from p3vae.cli.base.errors import UsageError
+from p3vae.cli.errors import UsageError
 from p3vae.cli.scenes.base import Grid
 
 

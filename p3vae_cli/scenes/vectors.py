@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from p3vae.cli.base.console import note
-from p3vae.cli.base.errors import P3vaeError
+from p3vae.cli.console import note
+from p3vae.cli.errors import P3vaeError
 from p3vae.cli.scenes.drivers import ForeignFileError, beginning
 from p3vae.cli.scenes.identity import FileIdentity
 

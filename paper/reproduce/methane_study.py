@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor
 
-from p3vae.models.methane.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings
 from p3vae.models.metrics import regression_score
 from p3vae.paper.methane import PaperSettings, fit_paper

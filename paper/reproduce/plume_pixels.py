@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from p3vae.cli.base.tables import read_rows
-from p3vae.models.methane.noise import SensorNoise
+from p3vae.cli.tables import read_rows
+from p3vae.models.methane.background.noise import SensorNoise
 from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance
@@ -119,7 +119,7 @@ def _split(pieces: tuple[FloatArray, ...], how: str, rng: np.random.Generator) -
 
 def simulated_ground(size: int = 75) -> Ground:
     """Three simulated towns; plumes act through the same band curves that the methods are given."""
-    from p3vae.cli.workflows.simulate.prisma import prisma_all_bands
+    from p3vae.cli.simulate.prisma import prisma_all_bands
 
     every = prisma_all_bands()[0]
     usable = ~outside(every.wavelength_nm, _MEASURED_NM) & (np.diff(every.wavelength_nm, prepend=0.0) > 4.0)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from p3vae.cli.base.console import stdout
+from p3vae.cli.console import stdout
 from p3vae.paper.reproduce.tables import Column, Row, Table, score_name
 
 _UNBOUNDED = 1000

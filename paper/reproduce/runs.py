@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.errors import UsageError
+from p3vae.cli.errors import UsageError
 
 _OURS = ("p3vae", "p3vae-no-physics")
 _PUBLISHED = ("p3vae-paper", "p3vae-paper-no-sg")

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from p3vae.cli.base.console import StepProgress, note, stderr
-from p3vae.cli.base.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
-from p3vae.cli.base.signals import hold_signals, interrupt_on_signals
-from p3vae.cli.products.staging import writing
+from p3vae.cli.console import StepProgress, note, stderr
+from p3vae.cli.errors import ExitCode, InterruptedRunError, P3vaeError, ProductError, UsageError
+from p3vae.cli.records.staging import writing
+from p3vae.cli.signals import hold_signals, interrupt_on_signals
 from p3vae.paper.reproduce import report
 from p3vae.paper.reproduce.runs import (
     LAYOUT,

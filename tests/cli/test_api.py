@@ -10,7 +10,7 @@ import rasterio
 import rioxarray  # noqa: F401 - adds `.rio`
 
 import p3vae
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.scenes.tiling import Window
 
 SAMPLES = Path("sample_data")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from p3vae.cli.commands.classify import classify
-from p3vae.cli.workflows.irradiance import IrradianceOptions
+from p3vae.cli.landcover.irradiance import IrradianceOptions
 from p3vae.physics.illumination import AEROSOL_OPTICAL_DEPTH, clear_sky_irradiance
 
 

@@ -19,9 +19,9 @@ import pytest
 import rasterio
 import torch
 
-from p3vae.cli.base.tiling import Window
-from p3vae.cli.products.styles import Categories, Category, category_document, style_document
 from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.tiling import Window
+from p3vae.cli.styles.rasters import Categories, Category, category_document, style_document
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_card, read_model_file, write_model_file
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
@@ -159,8 +159,8 @@ def test_xml_in_another_encoding_does_not_hide_entities(tmp_path):
 @pytest.mark.parametrize("level", [0.0, 1e-9])
 def test_maps_without_any_value_are_an_error(tmp_path, level):
     """A scene of zeros is valid to a reader, and nothing to a methane retrieval or a classifier."""
-    from p3vae.cli.products.make import make_products
-    from p3vae.cli.products.rasters import MapSpec
+    from p3vae.cli.rasters.files import MapSpec
+    from p3vae.cli.run.make import make_products
     from tests.cli.fake_scene import memory_scene
 
     scene = memory_scene(np.full((8, 8, 5), level, np.float32))
@@ -221,8 +221,8 @@ def test_names_of_classes_stay_well_formed_xml():
 def test_a_cube_that_is_cut_while_it_is_read_does_not_kill_the_process(tmp_path, interleave):
     script = (
         "import sys; from pathlib import Path\n"
-        "from p3vae.cli.scenes import open_scene; from p3vae.cli.base.tiling import Window\n"
-        "from p3vae.cli.base.errors import SceneError\n"
+        "from p3vae.cli.scenes import open_scene; from p3vae.cli.scenes.tiling import Window\n"
+        "from p3vae.cli.errors import SceneError\n"
         "scene = open_scene(sys.argv[1])\n"
         "Path(sys.argv[1]).write_bytes(b'')\n"
         "try: scene.read(Window(0, 0, 40, 30))\n"
@@ -271,7 +271,7 @@ TOO_LITTLE = """
 import os, resource, sys
 from pathlib import Path
 from p3vae.cli.main import main
-import p3vae.cli.workflows.train, p3vae.models.landcover.train, p3vae.cli.samples.draw, geopandas
+import p3vae.cli.landcover.train, p3vae.models.landcover.train, p3vae.cli.labels.draw, geopandas
 resident = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 limit = resident + int(sys.argv[1]) * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

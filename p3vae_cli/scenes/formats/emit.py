@@ -21,8 +21,7 @@ from affine import Affine
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window, windows
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import (
     Acquisition,
     BandIndex,
@@ -37,6 +36,7 @@ from p3vae.cli.scenes.base import (
 from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_as, open_hdf5, small_array, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import utc_time
+from p3vae.cli.scenes.tiling import Window, windows
 
 _FILL = -9999.0
 _GATHER = 64

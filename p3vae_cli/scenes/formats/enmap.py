@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import rasterio
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Product, Quantity, reading
 from p3vae.cli.scenes.formats.enmap_geometry import geolocator
 from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster

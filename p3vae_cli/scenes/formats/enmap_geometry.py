@@ -8,8 +8,8 @@ import numpy as np
 from rasterio.rpc import RPC
 from rasterio.transform import RPCTransformer
 
-from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import FloatArray, Geolocator
+from p3vae.cli.scenes.tiling import Window
 
 _COEFFICIENTS = 20
 _NUMBERS = {

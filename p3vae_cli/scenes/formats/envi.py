@@ -16,12 +16,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Product, SceneOptions, as_slice, reading
 from p3vae.cli.scenes.formats import geotiff
 from p3vae.cli.scenes.formats.rasters import calibration, grid_of, open_raster, to_physical
 from p3vae.cli.scenes.metadata import acquisition, flags, ignored_value, meaning, nm_per_unit, numbers
+from p3vae.cli.scenes.tiling import Window
 
 Fields = dict[str, str]
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import rasterio
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import FloatArray, Product, SceneOptions
 from p3vae.cli.scenes.formats.rasters import RasterCube, calibration, grid_of, open_raster
 from p3vae.cli.scenes.metadata import (

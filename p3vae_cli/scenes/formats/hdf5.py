@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.errors import SceneError
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import reading
 from p3vae.cli.scenes.identity import FileIdentity
 

@@ -16,8 +16,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import (
     Acquisition,
     BandIndex,
@@ -38,6 +37,7 @@ from p3vae.cli.scenes.formats.prisma_geometry import (
 )
 from p3vae.cli.scenes.formats.rasters import to_physical
 from p3vae.cli.scenes.metadata import utc_time
+from p3vae.cli.scenes.tiling import Window
 
 _SWATH = re.compile(r"PRS_L(1|2B|2C|2D)_(HCO|HRC|PCO|PRC)")
 _QUANTITIES: dict[str, Quantity] = {

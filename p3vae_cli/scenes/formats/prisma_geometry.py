@@ -15,11 +15,11 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import FloatArray, Grid
 from p3vae.cli.scenes.formats.hdf5 import attribute, small_array
 from p3vae.cli.scenes.formats.swaths import control_points, lattice
+from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.scenes.utm import utm_epsg
 
 _LARGEST_SMILE_NM = 5.0  # half of the band spacing: further away it is another band

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import rasterio
 from rasterio.windows import Window as RasterWindow
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Quantity, SceneOptions, reading
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.metadata import Meaning
+from p3vae.cli.scenes.tiling import Window
 
 
 def open_raster(path: Path, drivers: Sequence[str] = ()) -> rasterio.DatasetReader:

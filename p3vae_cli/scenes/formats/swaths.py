@@ -8,8 +8,8 @@ import numpy as np
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
-from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes.base import FloatArray, Geolocator, Grid
+from p3vae.cli.scenes.tiling import Window
 
 _GCPS_PER_SIDE = 20
 _LARGEST_LATITUDE, _LARGEST_LONGITUDE = 90.0, 360.0

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from affine import Affine
 from rasterio.crs import CRS
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import (
     Acquisition,
     BandIndex,
@@ -33,6 +32,7 @@ from p3vae.cli.scenes.base import (
 from p3vae.cli.scenes.formats.hdf5 import group, open_as, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import radiance_factor
+from p3vae.cli.scenes.tiling import Window
 
 _SWATH, _GRID = "HDFEOS/SWATHS/HYP", "HDFEOS/GRIDS/HYP"
 _CUBES: dict[str, tuple[str, Quantity]] = {

@@ -72,7 +72,7 @@ def test_one_command_maps_a_scene_nobody_trained_for(tmp_path):
 
 
 def test_a_material_belongs_to_the_class_of_the_map(tmp_path):
-    from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS
+    from benchmarks.earth_library.legend import CLASSES, MATERIALS
 
     path, options = scene(tmp_path / "a.tif", FULL)
     run("classify", path, *options, "-o", tmp_path, "--materials")

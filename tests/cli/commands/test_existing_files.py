@@ -138,7 +138,7 @@ def test_ctrl_c_stops_a_training(scene, tmp_path, monkeypatch, struck, said):
             reached.append(epoch)
             on_epoch(EpochReport(epoch, 3, {}, 0.5))
 
-    monkeypatch.setattr("p3vae.cli.workflows.train.gather", lambda *_: (None,) * 4)
+    monkeypatch.setattr("p3vae.cli.landcover.train.gather", lambda *_: (None,) * 4)
     monkeypatch.setattr("p3vae.models.landcover.train.train_land_cover", trained)
     before = sorted(tmp_path.iterdir())
     done = run("train", scene, "--labels", scene, "-o", tmp_path / "m.p3vae")

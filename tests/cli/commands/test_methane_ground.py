@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from p3vae.cli.products.styles import Ramp, style_document
+from p3vae.cli.styles.rasters import Ramp, style_document
 from p3vae.physics.quality import top_of_atmosphere_reflectance
 from tests.cli.calls import refusal, stdout_of, succeed
 

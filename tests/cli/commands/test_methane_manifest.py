@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from p3vae.cli.products.manifest import sha256
+from p3vae.cli.records.manifest import sha256
 from tests.cli.calls import succeed
 
 

@@ -12,11 +12,11 @@ import pytest
 import rasterio
 from scipy.spatial import cKDTree
 
-from p3vae.cli.base.tiling import Window
-from p3vae.cli.products.grids import whole
-from p3vae.cli.products.pictures import scene_picture
-from p3vae.cli.products.resample import swath_map
+from p3vae.cli.rasters.grids import whole
+from p3vae.cli.rasters.pictures import scene_picture
+from p3vae.cli.rasters.resample import swath_map
 from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.tiling import Window
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 

@@ -14,10 +14,10 @@ import pytest
 import rasterio
 from scipy.io import netcdf_file
 
-from p3vae.cli.products.manifest import sha256
-from p3vae.cli.products.plume_table import FIELDS
-from p3vae.cli.products.vector_styles import PLUME_ALIASES
+from p3vae.cli.methane.plume_table import FIELDS
+from p3vae.cli.records.manifest import sha256
 from p3vae.cli.scenes import open_scene
+from p3vae.cli.styles.vectors import PLUME_ALIASES
 from tests.cli.calls import refusal, run
 
 FAST = ("--method", "mf-log", "--view-zenith", 5)

@@ -12,8 +12,8 @@ import pytest
 import rasterio
 from pyproj import Transformer
 
-from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.simulation.materials import LAND_COVER
 from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance, simulate_reflectance
 from p3vae.physics.spectral_response import adapt_bands
@@ -81,7 +81,7 @@ def test_read_back_equals_what_was_simulated(layout_and_scene):
 
 def _prisma_cube(make, settings, bands):
     """PRISMA files are simulated on all 234 bands, of which a reader keeps 230: pick those."""
-    from p3vae.cli.workflows.simulate.prisma import prisma_all_bands
+    from p3vae.cli.simulate.prisma import prisma_all_bands
 
     all_bands = prisma_all_bands()[0]
     columns = [int(np.argmin(np.abs(all_bands.wavelength_nm - centre))) for centre in bands.wavelength_nm]

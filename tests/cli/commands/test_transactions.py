@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p3vae.cli.products.manifest import sha256
-from p3vae.cli.products.transactions import claim, hidden_folder, leave
+from p3vae.cli.records.manifest import sha256
+from p3vae.cli.records.transactions import claim, hidden_folder, leave
 from tests.cli.calls import refusal, run
 from tests.cli.kills import killed_at
 from tests.cli.scenes import fixtures

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from p3vae.cli.products.transactions import claim, hidden_folder
+from p3vae.cli.records.transactions import claim, hidden_folder
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags

@@ -11,9 +11,9 @@ import pytest
 import rasterio
 from scipy.io import netcdf_file
 
-from p3vae.cli.base.errors import SceneError, UsageError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.scenes import SceneOptions, open_scene, parse_ranges
+from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import shapely
 
-from p3vae.cli.base.errors import LabelError, P3vaeError
-from p3vae.cli.samples import read_labels
+from p3vae.cli.errors import LabelError, P3vaeError
+from p3vae.cli.labels import read_labels
 from p3vae.cli.scenes import open_scene
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pyproj import Transformer
 
-from p3vae.cli.base.tiling import Window
 from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 
 ROWS, COLS = 9, 7

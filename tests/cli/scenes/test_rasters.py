@@ -10,9 +10,9 @@ import pytest
 import rasterio
 import rasterio.shutil
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags
 

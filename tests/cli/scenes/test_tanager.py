@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from p3vae.cli.base.errors import SceneError
-from p3vae.cli.base.tiling import Window
+from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.tiling import Window
 from tests.cli.calls import refusal
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS

@@ -13,11 +13,11 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from p3vae.cli.workflows.model_files import default_land_cover
-from p3vae.models.landcover.earth import __main__ as build_command
-from p3vae.models.landcover.earth.ground import Ground
-from p3vae.models.landcover.earth.legend import CLASSES, MATERIALS, legend
-from p3vae.models.landcover.earth.sources import SOURCES, model_bands, read_spectra
+from benchmarks.earth_library import __main__ as build_command
+from benchmarks.earth_library.ground import Ground
+from benchmarks.earth_library.legend import CLASSES, MATERIALS, legend
+from benchmarks.earth_library.sources import SOURCES, model_bands, read_spectra
+from p3vae.cli.landcover.model_files import default_land_cover
 from p3vae.models.landcover.library.decoder import LightPrior
 from p3vae.models.landcover.library.solver import PosteriorSolver
 from p3vae.models.landcover.model import load_model

@@ -7,7 +7,9 @@ import pytest
 import torch
 from sklearn.mixture import GaussianMixture
 
-from p3vae.models.methane.background import (
+from p3vae.models.methane.background.expectation import expectation
+from p3vae.models.methane.background.features import Features, PixelFeatures
+from p3vae.models.methane.background.gaussian import (
     PRIOR_PIXELS,
     PRIOR_SHARE,
     Background,
@@ -16,9 +18,7 @@ from p3vae.models.methane.background import (
     joint,
     single_gaussian,
 )
-from p3vae.models.methane.expectation import expectation
-from p3vae.models.methane.features import Features, PixelFeatures
-from p3vae.models.methane.noise import SensorNoise
+from p3vae.models.methane.background.noise import SensorNoise
 
 Q, BANDS = 2, 4
 SIZE = Q + BANDS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from p3vae.models.methane.covariance import MIN_SHRINKAGE, shrunk_covariance
-from p3vae.models.methane.matched_filter import MatchedFilter
-from p3vae.models.methane.optimal_estimation import OptimalEstimation
+from p3vae.models.methane.background.covariance import MIN_SHRINKAGE, shrunk_covariance
+from p3vae.models.methane.baselines.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands

@@ -10,10 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
+from p3vae.models.methane.baselines.matched_filter import MatchedFilter
+from p3vae.models.methane.baselines.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.devices import OnDevice
-from p3vae.models.methane.matched_filter import MatchedFilter
 from p3vae.models.methane.model import MethaneP3VAE
-from p3vae.models.methane.optimal_estimation import OptimalEstimation
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 from p3vae.paper.methane import PaperSettings, fit_paper
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from p3vae.models.methane.background import Background
-from p3vae.models.methane.features import DARKEST, Features
-from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.posterior import PixelNoise
+from p3vae.models.methane.background.features import DARKEST, Features
+from p3vae.models.methane.background.gaussian import Background
+from p3vae.models.methane.background.noise import SensorNoise
+from p3vae.models.methane.background.posterior import PixelNoise
 
 NM = np.r_[np.arange(1000.0, 1400.0, 25.0), np.arange(1500.0, 1640.0, 20.0), np.arange(2150.0, 2450.0, 20.0)]
 ABSORBING = torch.as_tensor(NM > 2200.0)

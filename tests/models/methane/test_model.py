@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from p3vae.models.checkpoint import read_model_file, write_model_file
+from p3vae.models.methane.background.noise import SensorNoise
+from p3vae.models.methane.background.screening import background_mask
 from p3vae.models.methane.model import MethaneP3VAE, pixels_needed
-from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.screening import background_mask
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 from p3vae.paper.methane import PaperSettings, fit_paper
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from p3vae.models.methane.plume_prior import (
+from p3vae.models.methane.plumes.prior import (
     HALO_PIXELS,
     PlumePrior,
     _log_bayes_factor,

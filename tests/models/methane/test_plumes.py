@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from p3vae.models.methane.plume_mass import ABSORPTION_ERROR, Wind, list_plumes
-from p3vae.models.methane.plumes import FoundPlumes, count_false_alarms, find_plumes
+from p3vae.models.methane.plumes.clusters import FoundPlumes, count_false_alarms, find_plumes
+from p3vae.models.methane.plumes.mass import ABSORPTION_ERROR, Wind, list_plumes
 
 
 def labels_of(ppm_m: np.ndarray, std: np.ndarray, valid: np.ndarray) -> np.ndarray:

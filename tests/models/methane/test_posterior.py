@@ -9,10 +9,10 @@ from scipy import integrate
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from p3vae.models.methane.background import Background
-from p3vae.models.methane.features import Features, PixelFeatures
-from p3vae.models.methane.noise import SensorNoise
-from p3vae.models.methane.posterior import (
+from p3vae.models.methane.background.features import Features, PixelFeatures
+from p3vae.models.methane.background.gaussian import Background
+from p3vae.models.methane.background.noise import SensorNoise
+from p3vae.models.methane.background.posterior import (
     ConcentrationGrid,
     EvidenceTables,
     PixelNoise,

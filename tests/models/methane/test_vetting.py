@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from p3vae.models.methane.plumes import find_plumes
+from p3vae.models.methane.plumes.clusters import find_plumes
+from p3vae.models.methane.plumes.vetting import LogRatio, SpectrumTest
 from p3vae.models.methane.types import PlumeOptics
-from p3vae.models.methane.vetting import LogRatio, SpectrumTest
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.spectral_response import Bands
 

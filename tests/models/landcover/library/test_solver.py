@@ -9,7 +9,7 @@ import torch
 from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from p3vae.cli.samples import draw_samples, read_labels
+from p3vae.cli.labels import draw_samples, read_labels
 from p3vae.cli.scenes import SceneOptions, open_scene
 from p3vae.models.landcover.library.classifier import Classifier
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary

@@ -1,0 +1,1 @@
+"""Published retrievals of methane to compare with."""

@@ -1,0 +1,1 @@
+"""Plumes in a methane map: which pixels, how much gas, how sure."""

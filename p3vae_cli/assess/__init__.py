@@ -1,0 +1,1 @@
+"""What is done with finished maps: accuracy, samples, statistics, change, filters."""

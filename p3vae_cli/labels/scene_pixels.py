@@ -1,0 +1,40 @@
+"""A few pixels from all over a scene, always the same ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.scenes.tiling import Window
+from p3vae.physics.spectral_response import BandAdapter
+
+_PLACES = 8
+"""Windows down and across a scene: what is read does not grow with its size."""
+_SIDE = 8
+_EACH = 16
+"""Pixels of a window, at most."""
+_DARKEST_RMS = 1e-4
+"""Root mean square of reflectance up to which a pixel shows nothing [1]."""
+
+
+def scene_pixels(scene: Scene, adapter: BandAdapter) -> npt.NDArray[np.float32]:
+    """Valid spectra (pixels, bands) at the adapter's bands, at most 1024, on a regular lattice of windows."""
+    height, width = scene.grid.height, scene.grid.width
+    rows, cols = min(_SIDE, -(-height // _PLACES)), min(_SIDE, -(-width // _PLACES))
+    steps = np.arange(1, 2 * _PLACES, 2)
+    windows = [
+        Window(int(row), int(col), rows, cols)
+        for row in steps * (height - rows) // (2 * _PLACES)
+        for col in steps * (width - cols) // (2 * _PLACES)
+    ]
+    down, across = scene.block_shape
+    windows.sort(key=lambda window: (window.row // down, window.col // across))  # a block is decoded once
+    rng, parts = np.random.default_rng(0), []
+    for window in windows:
+        order = rng.permutation(rows * cols)
+        tile = scene.read(window)
+        chosen = order[tile.valid.ravel()[order]][:_EACH]
+        spectra = adapter(tile.values.reshape(-1, tile.values.shape[-1])[chosen])
+        parts.append(spectra[np.square(spectra).mean(1) > _DARKEST_RMS**2])
+    return np.unique(np.concatenate(parts), axis=0)

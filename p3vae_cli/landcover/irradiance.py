@@ -1,0 +1,67 @@
+"""The irradiance a scene was seen under: from a table of the user's, or a clear-sky model for its sun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from p3vae.cli.errors import SceneError, UsageError
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.tables import read_columns
+from p3vae.physics.illumination import AEROSOL_OPTICAL_DEPTH, SpectralIrradiance, clear_sky_irradiance
+from p3vae.physics.spectral_response import BandCoverageError, Bands
+
+_COLUMNS = ("wavelength_nm", "direct", "diffuse")
+
+
+@dataclass(frozen=True)
+class IrradianceOptions:
+    """What decides the irradiance assumed on flat ground."""
+
+    table: Path | None = None
+    """CSV with wavelength_nm, direct, diffuse; the other fields are unused then."""
+    aerosol_optical_depth: float = AEROSOL_OPTICAL_DEPTH
+    """At 500 nm [1]."""
+    water_vapour_cm: float = 1.0
+    ground_albedo: float = 0.3
+
+
+def scene_irradiance(scene: Scene, bands: Bands, options: IrradianceOptions) -> SpectralIrradiance:
+    """Direct and diffuse irradiance on flat ground at `bands`, for the sun of `scene`."""
+    zenith = scene.acquisition.sun_zenith_deg
+    if zenith is None:
+        raise SceneError("the sun's zenith angle is unknown", path=scene.path, remedy="give --sun-zenith DEG")
+    if not 0 <= zenith < 90:
+        raise SceneError(f"a sun zenith of {zenith:g} degrees gives no direct light", path=scene.path)
+    if options.table is not None:
+        return _from_table(options.table, bands, zenith)
+    time = scene.acquisition.time
+    return clear_sky_irradiance(
+        bands,
+        zenith,
+        aerosol_optical_depth=options.aerosol_optical_depth,
+        water_vapour_cm=options.water_vapour_cm,
+        ground_albedo=options.ground_albedo,
+        **({"day_of_year": time.timetuple().tm_yday} if time else {}),
+    )
+
+
+def _from_table(path: Path, bands: Bands, zenith: float) -> SpectralIrradiance:
+    try:
+        rows = read_columns(path, _COLUMNS)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"cannot be read as an irradiance table: {error}", path=path, remedy=",".join(_COLUMNS)
+        ) from error
+    if len(rows) < 2:
+        raise UsageError("holds fewer than two wavelengths", path=path)
+    try:
+        wavelength, direct, diffuse = rows[np.argsort(rows[:, 0])].T
+        table = SpectralIrradiance(wavelength, direct, diffuse, zenith)
+        return table.at(bands)
+    except BandCoverageError as error:
+        raise UsageError(str(error), path=path, remedy="the table must reach over all bands") from error
+    except ValueError as error:
+        raise UsageError(str(error), path=path) from error

@@ -1,0 +1,94 @@
+"""A land-cover model brought to a scene: to its bands, and to how it saw its ground."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from p3vae.cli.console import note
+from p3vae.cli.errors import BandMismatchError
+from p3vae.cli.labels.scene_pixels import scene_pixels
+from p3vae.cli.landcover.cover import model_for_scene
+from p3vae.cli.landcover.model_files import fit_bands
+from p3vae.cli.rasters.files import gdal_environment
+from p3vae.cli.scenes.base import Scene
+from p3vae.physics.spectral_response import covered_bands
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.library.scene import SceneState
+    from p3vae.models.landcover.model import LandCoverModel
+
+FEWEST_BANDS = 10
+"""Of a model that a scene must cover."""
+FEWEST_PIXELS = 100
+"""From fewer, nothing can be said of a scene."""
+_HAZE, _GAIN, _NOISE = 0.01, 0.05, 1.5
+"""Offset [reflectance], departure of the gain from one, ratio of noise [1]: what is smaller is not said."""
+
+
+def brought_to_scene(
+    scene: Scene, model: LandCoverModel, name: str, *, scene_gain: bool
+) -> tuple[LandCoverModel, dict[str, Any]]:
+    """The model for a scene, and for the manifest what the scene differs by; what matters is said.
+
+    `scene_gain` False leaves gain, haze and noise of the scene as they are.
+    """
+    from p3vae.models.landcover.estimator import SceneEstimator
+
+    model = model_for_scene(scene, model, name)
+    if not isinstance(model.estimator, SceneEstimator) or scene.quantity != "reflectance":
+        return model, {}
+    covered = covered_bands(scene.bands, model.bands)
+    if not covered.all():
+        count = f"{covered.sum()} of the {len(covered)} bands of the model {name}"
+        if covered.sum() < FEWEST_BANDS:
+            raise BandMismatchError(
+                f"covers {count}, and {FEWEST_BANDS} are needed",
+                path=scene.path,
+                remedy="use a model trained on this sensor's bands (p3vae train)",
+            )
+        note(f"warning: {scene.path}: it covers {count}, which goes without the others")
+        model = model.at_bands(np.flatnonzero(covered))
+    if not scene_gain:
+        return model, {"scene": None}
+    with gdal_environment():
+        pixels = scene_pixels(scene, fit_bands(scene, model.bands, name))
+    if len(pixels) < FEWEST_PIXELS:
+        return model, {"scene": None}
+    model, state = model.in_scene(pixels)
+    if state is None:
+        return model, {"scene": None}
+    _say(scene, model, name, state)
+    return model, {
+        "scene": {
+            "gain": [round(float(value), 4) for value in (state.gain.min(), state.gain.max())],
+            "haze": round(float(state.offset[0]), 4),
+            "noise_ratio": round(state.noise_ratio, 3),
+            "reconciled": state.reconciled,
+        }
+    }
+
+
+def _say(scene: Scene, model: LandCoverModel, name: str, state: SceneState) -> None:
+    """One line where the scene differs by more than a little, another where it differs too much."""
+    wave, found = model.bands.wavelength_nm, []
+    haze = float(state.offset[0])
+    if abs(haze) >= _HAZE:
+        found.append(f"{'hazier' if haze > 0 else 'clearer'} by {abs(haze):.3f} at {wave[0]:.0f} nm")
+    most = int(np.abs(state.gain - 1).argmax())
+    if abs(state.gain[most] - 1) >= _GAIN:
+        kind = "brighter" if state.gain[most] > 1 else "darker"
+        found.append(f"{abs(state.gain[most] - 1):.0%} {kind} at {wave[most]:.0f} nm")
+    if state.noise_ratio >= _NOISE:
+        found.append(f"its noise is {state.noise_ratio:.1f} times as large")
+    if not state.reconciled:
+        note(
+            f"warning: {scene.path}: differs so much from the scene of {name} that the model may not know "
+            "its ground; check scale and correction"
+        )
+    elif found:
+        note(
+            f"{scene.path}: compared with the scene of {name}: {', '.join(found)}; corrected "
+            "(--no-scene-gain leaves it)"
+        )

@@ -1,0 +1,1 @@
+"""From a radiance scene to methane maps, plumes and emission rates."""

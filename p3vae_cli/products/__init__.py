@@ -1,1 +1,0 @@
-"""Everything that is written: georeferenced rasters, QGIS styles, manifests."""

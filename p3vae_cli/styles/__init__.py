@@ -1,0 +1,1 @@
+"""What QGIS reads beside a file: colours, legends, a project."""
