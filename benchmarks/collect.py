@@ -88,7 +88,6 @@ SECTIONS = (
             ("reproduce/disentanglement", "Whether latent variables mean one thing each."),
             ("reproduce/methane", "Methane pixels."),
             ("reproduce/pendulum", "A damped pendulum, beyond the time observed."),
-            ("pendulum", "The same pendulum, more seeds."),
         ),
     ),
     (

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,12 @@ from earth_library.ground import Ground
 from earth_library.legend import CLASSES, MATERIALS
 from earth_library.sources import MaterialSpectra, model_bands, read_spectra
 from landcover_tasks import sun_zenith
-from protocols import add_data_option, real, toulouse
+from protocols import add_data_option, real
 from rasterio.errors import NotGeoreferencedWarning
 from reporting import write
 from sklearn.neural_network import MLPClassifier
 
+from p3vae.paper.reproduce import toulouse
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands, resampling_matrix
 
@@ -67,14 +68,14 @@ class Scene:
 
 def scenes(data: Path) -> list[Scene]:
     """Toulouse, the same relit, Potsdam, Jasper Ridge and Houston."""
-    split = toulouse.make_split(data, seed=0)
-    spectra = np.concatenate([split["x_lab"], split["x_test"]])
-    label = np.concatenate([split["y_lab"], split["y_test"]])
-    relit, relit_label, _, _ = toulouse.relight(split, spectra, label)
-    nm, zenith = 1e3 * split["wv"], float(np.degrees(split["theta"]))
+    split = toulouse.read_split(data / "toulouse" / "toulouse.npz", seed=0)
+    spectra = np.concatenate([split.labelled, split.test])
+    label = np.concatenate([split.labelled_class, split.test_class])
+    relit = toulouse.relight(replace(split, test=spectra, test_class=label), copies=3, seed=0)
+    nm, zenith = split.bands.wavelength_nm, toulouse.SUN_ZENITH_DEG
     found = [
         Scene("toulouse", spectra[None], nm, np.take(TOULOUSE, label)[None], zenith),
-        Scene("toulouse relit", relit[None], nm, np.take(TOULOUSE, relit_label)[None], zenith),
+        Scene("toulouse relit", relit.x[None], nm, np.take(TOULOUSE, relit.y)[None], zenith),
         _potsdam(data / "enmap_potsdam"),
     ]
     for name, classes in (("jasper", JASPER), ("houston", ())):

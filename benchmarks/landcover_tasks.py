@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import rasterio
-from protocols import real, simulated, toulouse
+from protocols import real
 from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 
@@ -33,6 +33,7 @@ from p3vae.models.landcover.types import (
     TrainingSet,
     TrainingSettings,
 )
+from p3vae.paper.reproduce import toulouse, townscape
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -191,98 +192,72 @@ OUTSIDE: dict[str, dict[str, float]] = {
 
 
 def simulated_scene(data: Path, seed: int) -> Task:
-    """A simulated scene (`protocols/simulated.py`) under its own physics and outside of it."""
-    material = _material(data)
-    scene = simulated.make_scene(material, seed)
-    labels = scene["train_gt"]
-    group = np.zeros(labels.shape, int)
-    for index in range(1, 6):
-        parts, _ = simulated._regions(labels == index)
-        group[labels == index] = parts[labels == index] + 1000 * index
-    bands = Bands.from_centres(material["wv"] * 1000)
-    light = SpectralIrradiance(bands.wavelength_nm, material["e_dir"], material["e_dif"], 30.0)
-    mask = labels > 0
-    drawn = TrainingSet(scene["x"][mask], labels[mask] - 1, group[mask], scene["x"][~mask])
-    made = {"random": simulated.make_test_random(material, n=2000, seed=seed + 100)}
-    made |= {name: outside_physics(material, 1000, seed + 7, **how) for name, how in OUTSIDE.items()}
-    tests = {name: Test(test["x"], test["y"], light, test["z"]) for name, test in made.items()}
-    return Task(drawn, bands, light, legend(tuple(simulated.CLASSES)), tests)
+    """The paper's simulated scene under its own physics and outside of it."""
+    scape = _townscape(data)
+    image, known = townscape.acquire(scape, seed), scape.labelled
+    drawn = TrainingSet(
+        image.cube[known], scape.class_index[known], townscape.polygons(scape)[known], image.cube[~known]
+    )
+    made = {"random": townscape.random_spectra(scape, 2000, seed + 100)}
+    made |= {name: outside_physics(scape, 1000, seed + 7, **how) for name, how in OUTSIDE.items()}
+    tests = {name: Test(test.x, test.y, scape.irradiance, test.z) for name, test in made.items()}
+    return Task(drawn, scape.bands, scape.irradiance, legend(townscape.CLASSES), tests)
 
 
 @cache
-def _material(data: Path) -> dict[str, Any]:
-    return simulated.load_material(data)
+def _townscape(data: Path) -> townscape.Townscape:
+    return townscape.from_file(data / "simulated" / "simulated.npz")
 
 
 def outside_physics(
-    data: dict[str, Any],
-    count: int,
+    scape: townscape.Townscape,
+    per_class: int,
     seed: int,
     *,
     neighbours: float = 0.0,
     colour: float = 0.0,
     smooth: float = 0.0,
     noise: float = 1.0,
-) -> dict[str, Array]:
+) -> townscape.Spectra:
     """Random test spectra with what f_E leaves out.
 
     neighbours: largest share of light sent by one other material; colour: largest exponent of wavelength by
     which skylight departs from the assumed one; smooth: relative deviation along the spectrum; noise: factor.
     """
     rng = np.random.default_rng(seed)
-    silent = {"rho_white": 0, "rho_gain": 0, "sensor": 0}
-    test = simulated.make_test_random(data, n=count, seed=seed, noise=silent)
-    size, bands = test["x"].shape
-    reflectance = test["x"] / np.maximum(simulated.shade(data, test["z"], test["w"]), 1e-6)
-    total = data["e_dir"] + data["e_dif"]
-    sky = data["e_dif"] / total * (data["wv"] / 0.6) ** -rng.uniform(-colour, colour, (size, 1))
-    library = np.concatenate(data["rho"])
-    light = test["z"][:, None] * (data["e_dir"] / data["cos0"] / total) + test["w"][:, None] * sky
+    test = townscape.random_spectra(scape, per_class, seed)
+    size, bands = test.x.shape
+    of_class = [test.y == index for index in range(len(scape.spectra))]
+    reflectance = np.concatenate(
+        [
+            townscape.mixed(spectra, test.eta[mine], test.alpha[mine])
+            for spectra, mine in zip(scape.spectra, of_class, strict=True)
+        ]
+    )
+    sun, wavelength_um = scape.irradiance, scape.bands.wavelength_nm / 1000
+    sky = sun.diffuse_ratio * (wavelength_um / 0.6) ** -rng.uniform(-colour, colour, (size, 1))
+    library = np.concatenate(scape.spectra)
+    light = test.z[:, None] * sun.direct_ratio + test.w[:, None] * sky
     light = light + rng.uniform(0, neighbours, (size, 1)) * library[rng.integers(0, len(library), size)]
     position = np.linspace(-1, 1, bands)
     waves = np.stack([np.cos(k * np.pi * (position + 1) / 2) for k in range(1, 5)])
     deviation = np.exp(rng.standard_normal((size, 4)) * (smooth / 2) @ waves)
-    levels = simulated.NOISE
-    reflectance = reflectance * deviation * (1 + levels["rho_gain"] * rng.standard_normal((size, 1)))
-    reflectance = reflectance + noise * levels["rho_white"] * rng.standard_normal((size, bands))
-    spectra = light * reflectance + noise * levels["sensor"] * rng.standard_normal((size, bands))
-    return {**test, "x": np.clip(spectra, 1e-4, None).astype(np.float32)}
+    reflectance = reflectance * deviation * (1 + townscape.GAIN_NOISE * rng.standard_normal((size, 1)))
+    reflectance = reflectance + noise * townscape.MATERIAL_NOISE * rng.standard_normal((size, bands))
+    spectra = light * reflectance + noise * townscape.SENSOR_NOISE * rng.standard_normal((size, bands))
+    return replace(test, x=np.clip(spectra, 1e-4, None).astype(np.float32))
 
 
 def toulouse_spectra(data: Path, seed: int) -> Task:
-    """Real spectra of Toulouse (`protocols/toulouse.py`), as they are and relit."""
-    split = toulouse.make_split(data, seed=seed)
-    bands = Bands.from_centres(split["wv"].astype(float) * 1000)
-    zenith = float(np.degrees(split["theta"]))
-    light = SpectralIrradiance(bands.wavelength_nm, split["e_dir"], split["e_dif"], zenith)
-    drawn = TrainingSet(split["x_lab"], split["y_lab"], _polygons(split["x_lab"], data), split["x_unl"])
-    relit, truth, z, _ = toulouse.relight(split, split["x_test"], split["y_test"], copies=3)
+    """Real spectra of Toulouse, split as for the paper's table, as they are and relit."""
+    split = toulouse.read_split(data / "toulouse" / "toulouse.npz", seed)
+    drawn = TrainingSet(split.labelled, split.labelled_class, split.polygon, split.unlabelled)
+    relit = toulouse.relight(split, copies=3, seed=0)
     tests = {
-        "test": Test(split["x_test"], split["y_test"], light),
-        "relit": Test(relit, truth, light, z),
+        "test": Test(split.test, split.test_class, split.irradiance),
+        "relit": Test(relit.x, relit.y, split.irradiance, relit.z),
     }
-    return Task(drawn, bands, light, legend(tuple(toulouse.CLASSES)), tests)
-
-
-def _polygons(spectra: Array, folder: Path) -> Array:
-    """The connected component each labelled spectrum came from, found by its values."""
-    rows, component = _components(folder)
-    return np.array([component[rows[row.tobytes()]] for row in spectra])
-
-
-@cache
-def _components(folder: Path) -> tuple[dict[bytes, int], Array]:
-    data = np.load(folder / "toulouse" / "toulouse.npz")
-    rows = {row.tobytes(): i for i, row in enumerate((data["spectra"] / 1e4).astype(np.float32))}
-    component = np.zeros(len(data["label"]), int)
-    offset = 0
-    for label in range(1, 9):
-        for image in np.unique(data["image"][data["label"] == label]):
-            mask = (data["label"] == label) & (data["image"] == image)
-            places = np.stack([data["row"][mask], data["col"][mask]], 1)
-            component[mask] = toulouse.components(places) + offset
-            offset = component.max() + 1
-    return rows, component
+    return Task(drawn, split.bands, split.irradiance, legend(toulouse.CLASSES), tests)
 
 
 def town(work: Path, seed: int) -> Task:

@@ -44,7 +44,8 @@ _BUILT_IN = (
     ("worn asphalt",),
 )
 _UNUSABLE_NM = ((745, 766), (882, 980), (1090, 1156), (1304, 1500), (1759, 2020), (2331, 2400))
-_GAIN_NOISE, _MATERIAL_NOISE, _SENSOR_NOISE = 0.02, 0.004, 0.001
+GAIN_NOISE, MATERIAL_NOISE, SENSOR_NOISE = 0.02, 0.004, 0.001
+"""Standard deviations: of a material's brightness, relative; of its reflectance; of the sensor [1]."""
 _ROOFS = ((1, 30.0), (0, 20.0), (2, 40.0), (1, 25.0), (0, 35.0))
 """Tile and pitch [degree] of each roof, the most labelled roof first: the third tile is never labelled."""
 _METAL_PITCH_DEG = 8.0
@@ -190,7 +191,7 @@ def random_spectra(town: Townscape, per_class: int, seed: int) -> Spectra:
         w = rng.uniform(0.25, 1.0, per_class) * rng.uniform(0.8, 1.1, per_class)
         eta = rng.integers(len(spectra), size=per_class)
         alpha = rng.random(per_class) if len(spectra) > 1 else np.ones(per_class)
-        x = _seen(town, _mixed(spectra, eta, alpha), z, w, rng)
+        x = _seen(town, mixed(spectra, eta, alpha), z, w, rng)
         parts.append((x, np.full(per_class, index), z, w, alpha, eta))
     return _joined(parts)
 
@@ -208,7 +209,7 @@ def grid_spectra(town: Townscape, per_class: int) -> Spectra:
             np.linspace(0.2, 1, 10),
         )
         eta, alpha, z, w = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-        x = _lit(town, _mixed(spectra, eta, alpha), z, w).astype(np.float32)
+        x = _lit(town, mixed(spectra, eta, alpha), z, w).astype(np.float32)
         parts.append((x, np.full(len(z), index), z, w, alpha, eta))
     return _joined(parts)
 
@@ -217,7 +218,8 @@ def _joined(parts: list[tuple[Any, ...]]) -> Spectra:
     return Spectra(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def _mixed(spectra: FloatArray, eta: IntArray, alpha: FloatArray) -> FloatArray:
+def mixed(spectra: FloatArray, eta: IntArray, alpha: FloatArray) -> FloatArray:
+    """Reflectance of `alpha` parts of material `eta` and the rest of the next one, (pixels, bands) [1]."""
     share = alpha[:, None]
     return np.asarray(share * spectra[eta] + (1 - share) * spectra[(eta + 1) % len(spectra)])
 
@@ -231,9 +233,9 @@ def _seen(
     town: Townscape, reflectance: FloatArray, z: FloatArray, w: FloatArray, rng: np.random.Generator
 ) -> npt.NDArray[np.float32]:
     """With the variability of materials and the noise of a sensor."""
-    gain = rng.normal(1.0, _GAIN_NOISE, (len(reflectance), 1))
-    varied = reflectance * gain + rng.normal(0.0, _MATERIAL_NOISE, reflectance.shape)
-    x = _lit(town, varied, z, w) + rng.normal(0.0, _SENSOR_NOISE, reflectance.shape)
+    gain = rng.normal(1.0, GAIN_NOISE, (len(reflectance), 1))
+    varied = reflectance * gain + rng.normal(0.0, MATERIAL_NOISE, reflectance.shape)
+    x = _lit(town, varied, z, w) + rng.normal(0.0, SENSOR_NOISE, reflectance.shape)
     return np.maximum(x, 1e-4).astype(np.float32)
 
 
