@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from earth_library.build import withheld_pixels
 from earth_library.ground import Ground
 from earth_library.legend import CLASSES, MATERIALS
 from earth_library.sources import MaterialSpectra, model_bands, read_spectra
+from earth_library.withheld import withheld_pixels
 from landcover_tasks import sun_zenith
 from protocols import add_data_option, real
 from rasterio.errors import NotGeoreferencedWarning

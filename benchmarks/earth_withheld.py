@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from earth_library.build import halves, withheld_pixels
 from earth_library.fit import fit_earth
 from earth_library.ground import Ground
 from earth_library.legend import CLASSES, MATERIALS
 from earth_library.sources import MaterialSpectra, model_bands, read_spectra
+from earth_library.withheld import halves, withheld_pixels
 from protocols import add_data_option
 from reporting import write
 from scipy.optimize import nnls

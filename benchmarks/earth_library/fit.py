@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import factor_covariance
@@ -18,7 +17,7 @@ from .legend import CLASSES, MATERIALS
 
 _PIXELS = 6000
 """Drawn per material."""
-_DIRECTIONS = 8
+_DIRECTIONS = 5
 _FACTORS = 24
 _SHRINKAGE = 0.15
 """Share of the covariance of a component that is replaced by the mean over all components (Friedman 1989)."""
@@ -30,14 +29,8 @@ _MIXED = 0.8
 _RARE = {"char and ash": 0.25}
 """Prior weight of materials relative to the others: a few percent of all land burn in a year [1]."""
 _GREEN = ("tree", "grass and low vegetation")
-_LIGHT = (
-    ((1.0, 1.0), (0.06, 0.06), 0.8),
-    ((0.95, 0.95), (0.20, 0.12), 0.1),
-    ((0.45, 0.70), (0.18, 0.20), 0.05),
-    ((0.03, 0.50), (0.05, 0.20), 0.05),
-)
-"""Mean of (z / cosΘ0, w), standard deviation of (z, w), and weight: level sunlit ground, slopes, half shadow,
-shadow."""
+_LIGHT = (((1.0, 1.0), (0.06, 0.06), 0.8), ((0.55, 0.75), (0.35, 0.22), 0.2))
+"""Mean of (z / cosΘ0, w), standard deviation of (z, w), and weight: level sunlit ground, any other light."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +40,8 @@ class _Component:
     mean: FloatArray
     directions: FloatArray
     residual: FloatArray
+    """Sum of squares and products of what directions leave, (bands, bands)."""
+    pixels: int
     fraction: FloatArray
     fraction_std: FloatArray
 
@@ -61,10 +56,10 @@ def fit_earth(
     rng = np.random.default_rng(seed)
     materials = [name for name in MATERIALS if ground.has(name)]
     parts = [part for k, name in enumerate(materials) for part in _components(ground, k, name, rng)]
-    residual = np.concatenate([part.residual for part in parts])
     directions = np.stack([part.directions for part in parts])
     pooled = np.einsum("kdi,kdj->ij", directions, directions) / len(parts)
-    covariance = residual.T @ residual / len(residual) + _SHRINKAGE * pooled
+    residual = np.sum([part.residual for part in parts], axis=0) / sum(part.pixels for part in parts)
+    covariance = residual + _SHRINKAGE * pooled
     factors, noise = factor_covariance(covariance + _DISCREPANCY**2 * np.eye(len(pooled)), _FACTORS)
     library = SpectralLibrary(
         np.stack([part.mean for part in parts]), np.sqrt(1 - _SHRINKAGE) * directions, factors, noise
@@ -104,7 +99,10 @@ def _components(ground: Ground, index: int, name: str, rng: np.random.Generator)
 def _component(index: int, spectra: FloatArray, fraction: FloatArray, weight: float) -> _Component:
     mean = spectra.mean(0)
     deviation = spectra - mean
-    _, scale, rows = np.linalg.svd(deviation / np.sqrt(len(deviation)), full_matrices=False)
-    rows, scale = rows[:_DIRECTIONS], scale[:_DIRECTIONS]
-    residual: npt.NDArray[np.float64] = deviation - (deviation @ rows.T) @ rows
-    return _Component(index, weight, mean, scale[:, None] * rows, residual, fraction.mean(0), fraction.std(0))
+    products = deviation.T @ deviation
+    values, vectors = np.linalg.eigh(products / len(spectra))
+    directions = np.sqrt(values[-_DIRECTIONS:, None]) * vectors[:, -_DIRECTIONS:].T
+    residual: FloatArray = products - len(spectra) * directions.T @ directions
+    return _Component(
+        index, weight, mean, directions, residual, len(spectra), fraction.mean(0), fraction.std(0)
+    )

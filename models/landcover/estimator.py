@@ -149,17 +149,21 @@ class OutdatedModelError(ValueError):
 
 @runtime_checkable
 class AveragingEstimator(Estimator, Protocol):
-    """An estimator whose probabilities may be averaged over neighbours."""
+    """An estimator whose probabilities may take account of neighbours."""
 
     averages_neighbours: bool
-    """Whether held-out polygons say that it helps."""
+    """Whether they do: held-out polygons say that it helps, or simulated scenes."""
+    coupling: ClassVar[float | None]
+    """Weight of a neighbour of the same class in the log posterior [1]; None is the mean over neighbours."""
 
 
 @runtime_checkable
 class SceneEstimator(Estimator, Protocol):
     """An estimator that can be brought to a scene which saw its ground otherwise, or with fewer bands."""
 
-    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
+    def in_scene(
+        self, spectra: npt.NDArray[np.float32], irradiance: SpectralIrradiance
+    ) -> tuple[Self, SceneState | None]:
         """The estimator for a scene with such pixels (pixels, bands), and how it differs if it does."""
 
     def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:

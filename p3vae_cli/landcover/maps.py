@@ -257,7 +257,7 @@ class _Predictor:
     ) -> dict[str, Array]:
         """Maps of materials and fractions, laid out as the tile."""
         spectra = self._adapter(tile.values[tile.valid])
-        found = cover_maps(self._model, spectra, prediction.class_id > 0, self._irradiance, wanted)
+        found = cover_maps(self._model, spectra, prediction, self._irradiance, wanted)
         unpacked = {name: _unpack(values, tile) for name, values in found.items()}
         return {name: np.moveaxis(v, -1, 0) if v.ndim > 2 else v for name, v in unpacked.items()}
 

@@ -35,6 +35,7 @@ class LibraryEstimator:
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
     methods: ClassVar[tuple[Method, ...]] = ("posterior", "classifier")
+    coupling: ClassVar[float | None] = None
 
     mixture: Mixture
     class_prior: FloatArray
@@ -143,7 +144,9 @@ class LibraryEstimator:
             return spectra
         return (spectra - spectra.new_tensor(scene.offset)) / spectra.new_tensor(scene.gain)
 
-    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
+    def in_scene(
+        self, spectra: npt.NDArray[np.float32], irradiance: SpectralIrradiance
+    ) -> tuple[Self, SceneState | None]:
         """The estimator for a scene with such pixels (pixels, bands), and how it differs from home."""
         if self.home is None or self.basis is None:
             return self, None
