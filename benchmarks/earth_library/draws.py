@@ -30,6 +30,8 @@ _HALF_DRY = (0.25, 1.0)
 _HALF_DRY_SHARE = 0.3
 """Of the draws of a green material [1]."""
 _GREEN = ("tree", "grass and low vegetation")
+_WEIGHT = {"tree": 1.5}
+"""Of the draws of a class: meadows are held for trees as often as trees for meadows [1]."""
 _THIN = (0.02, 1.2)
 """Optical depth of haze and cirrus over what is not called cloud [1]."""
 _HAZY = 0.1
@@ -51,13 +53,14 @@ def draw_ground(
     ground: Ground, materials: list[str], count: int, rng: np.random.Generator, *, plants: bool = True
 ) -> Draws:
     """As many pixels of every material; `plants` adds half-dry and dim vegetation."""
-    found = [_pixels(ground, name, count, rng, plants=plants) for name in materials]
+    counts = [round(count * _WEIGHT.get(MATERIALS[name], 1.0)) for name in materials]
+    found = [_pixels(ground, name, n, rng, plants=plants) for name, n in zip(materials, counts, strict=True)]
     reflectance, fraction = (np.concatenate(parts) for parts in zip(*found, strict=True))
     hazy = rng.random(len(reflectance)) < _HAZY
     depth = rng.uniform(*_THIN, int(hazy.sum()))
     kind = "water cloud" if rng.random() < 0.5 else "ice cloud"
     reflectance[hazy] = ground.clouded(reflectance[hazy], depth, kind, rng)
-    return Draws(reflectance, np.repeat(np.arange(len(materials)), count), fraction)
+    return Draws(reflectance, np.repeat(np.arange(len(materials)), counts), fraction)
 
 
 def _pixels(

@@ -21,7 +21,9 @@ HIDDEN = 128
 EPOCHS = 100
 PIXELS = 800
 """Of every material and epoch."""
-_BATCH = 256
+_BATCH = 400
+_SAME_GROUND = 2
+"""Epochs on the same pixels, each in other light."""
 _RATE = 0.002
 _DECAY = 0.01
 _STEP_NM = 20.0
@@ -70,10 +72,12 @@ def train_encoder(
         models.append(_network(matrix.shape[1], len(materials)))
     optimisers = [torch.optim.AdamW(m.parameters(), lr=_RATE, weight_decay=_DECAY) for m in models]
     scales: list[tuple[Tensor, Tensor]] = []
-    steps = EPOCHS * (-(-PIXELS * len(materials) // _BATCH))
+    draws = draw_ground(ground, materials, PIXELS, rng, plants=plants)
+    steps = EPOCHS * (-(-len(draws.material) // _BATCH))
     schedules = [torch.optim.lr_scheduler.OneCycleLR(o, _RATE, total_steps=steps) for o in optimisers]
-    for _ in range(EPOCHS):
-        draws = draw_ground(ground, materials, PIXELS, rng, plants=plants)
+    for epoch in range(EPOCHS):
+        if epoch and epoch % _SAME_GROUND == 0:
+            draws = draw_ground(ground, materials, PIXELS, rng, plants=plants)
         seen = light.seen(draws.reflectance, rng)
         inputs = [_log(seen @ matrix) for matrix in to_grid]
         if not scales:
@@ -100,9 +104,9 @@ def train_encoder(
 def _network(inputs: int, materials: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(inputs, HIDDEN),
-        nn.GELU("tanh"),
+        nn.ReLU(),
         nn.Linear(HIDDEN, HIDDEN),
-        nn.GELU("tanh"),
+        nn.ReLU(),
         nn.Linear(HIDDEN, materials + 2 * len(CLASSES)),
     )
 

@@ -1,4 +1,4 @@
-"""From ground to Gaussian components: one per material and kind of mixture."""
+"""From ground to Gaussian components: two per material, pure and mixed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .legend import CLASSES, MATERIALS
 
 _PIXELS = 6000
 """Drawn per material."""
-_DIRECTIONS = 5
+_DIRECTIONS = 3
 _FACTORS = 24
 _SHRINKAGE = 0.15
 """Share of the covariance of a component that is replaced by the mean over all components (Friedman 1989)."""
@@ -28,7 +28,6 @@ _MIXED = 0.8
 """Share of the dominant material up to which a pixel counts as mixed [1]."""
 _RARE = {"char and ash": 0.25}
 """Prior weight of materials relative to the others: a few percent of all land burn in a year [1]."""
-_GREEN = ("tree", "grass and low vegetation")
 _LIGHT = (((1.0, 1.0), (0.06, 0.06), 0.8), ((0.55, 0.75), (0.35, 0.22), 0.2))
 """Mean of (z / cosΘ0, w), standard deviation of (z, w), and weight: level sunlit ground, any other light."""
 
@@ -49,7 +48,7 @@ class _Component:
 def fit_earth(
     ground: Ground, description: Mapping[str, Any], *, ood_threshold: float, seed: int = 0
 ) -> MaterialEstimator:
-    """Components of pure pixels, of pixels mixed with green and of pixels mixed with other ground.
+    """Components of pure pixels and of mixed pixels of every material.
 
     All materials are equally likely but for `_RARE`.
     """
@@ -83,17 +82,11 @@ def fit_earth(
 
 
 def _components(ground: Ground, index: int, name: str, rng: np.random.Generator) -> list[_Component]:
-    """Of one material: pure, mixed with green vegetation, mixed with other ground."""
+    """Of one material: pure, and mixed with other ground."""
     spectra, fraction = ground.pixels(name, _PIXELS, rng)
-    names = list(CLASSES)
-    own = names.index(MATERIALS[name])
-    green = fraction[:, [names.index(other) for other in _GREEN if names.index(other) != own]].sum(1)
-    mixed = fraction[:, own] < _MIXED
-    mostly_green = green > (1 - fraction[:, own]) / 2
-    found = []
-    for rows in (~mixed, mixed & mostly_green, mixed & ~mostly_green):
-        found.append(_component(index, spectra[rows], fraction[rows], float(rows.mean())))
-    return found
+    mixed = fraction[:, list(CLASSES).index(MATERIALS[name])] < _MIXED
+    parts = (~mixed, mixed)
+    return [_component(index, spectra[rows], fraction[rows], float(rows.mean())) for rows in parts]
 
 
 def _component(index: int, spectra: FloatArray, fraction: FloatArray, weight: float) -> _Component:

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from p3vae.models.landcover.estimator import part
 from p3vae.physics.spectral_response import Bands, resampling_matrix
@@ -77,7 +76,7 @@ class Network:
     def encoded(self, values: Tensor) -> Encoded:
         """Of logarithms of reflectance at the nodes."""
         for weight, bias in self.layers[:-1]:
-            values = F.gelu(torch.addmm(bias, values, weight), approximate="tanh")
+            values = torch.addmm(bias, values, weight).relu_()
         weight, bias = self.layers[-1]
         found = torch.addmm(bias, values, weight)
         materials, classes = self.counts

@@ -82,6 +82,8 @@ class PosteriorSolver:
     lower: Tensor
     """ℓ, (components · classes, rows, rows)."""
     level: float
+    light_rows: int
+    """Rows of u that are light, the last ones: that of neighbours if there is any, w and z."""
 
     @classmethod
     def build(
@@ -123,6 +125,7 @@ class PosteriorSolver:
             stored(np.repeat(prior.mean.T, classes, axis=1)),
             stored(torch.cat([table.lower for table in tables])),
             level,
+            3 if prior.adjacency_std else 2,
         )
 
     def to(self, device: str) -> Self:
@@ -200,7 +203,7 @@ class PosteriorSolver:
         best = joint.argmax(1)
         u = evidence.rows[torch.arange(len(best), device=best.device), :, best]
         found = torch.linalg.solve_triangular(self.lower[best].mT, u[:, :, None], upper=True)[:, :, 0]
-        return torch.cat([self.light[:, best].T + found[:, [-1, -2]], found[:, :-3]], 1)
+        return torch.cat([self.light[:, best].T + found[:, [-1, -2]], found[:, : -self.light_rows]], 1)
 
 
 class _Component(NamedTuple):
@@ -234,7 +237,7 @@ def _component(
     ordered = torch.cat(
         [
             level * torch.as_tensor(library.directions),
-            (adjacency_std * reflectance.mean(0) * reflectance)[:, None],
+            *([(adjacency_std * reflectance.mean(0) * reflectance)[:, None]] if adjacency_std else []),
             (diffuse * reflectance)[:, None],
             (direct * reflectance)[:, None],
         ],
