@@ -101,10 +101,13 @@ _SCENE_OPTIONS = (
     ),
     click.option("--view-zenith", type=FiniteRange(0, 90), metavar="DEG", help="Sensor's view zenith angle."),
     click.option(
+        "--wavelengths",
         "--wavelengths-file",
+        "wavelengths_file",
         type=click.Path(path_type=Path),
-        metavar="CSV",
-        help="Bands of the file, in its order: wavelength_nm[,fwhm_nm][,good].",
+        metavar="SENSOR|CSV",
+        help="Bands of a file that names none: those of sentinel-2, landsat-5, -7, -8 or -9, or a CSV of its "
+        "bands in their order, wavelength_nm[,fwhm_nm][,good].",
     ),
     click.option("--bad-bands", metavar="RANGES", help='Bands to leave out, in nm: "1340-1450,1800-1950".'),
     click.option(
@@ -119,6 +122,13 @@ _SCENE_OPTIONS = (
         help="Stored value to physical unit, e.g. 1e-4.",
     ),
     click.option("--nodata", type=float, metavar="VALUE", help="Stored value that means 'no data'."),
+    click.option(
+        "--quality-mask/--no-quality-mask",
+        default=True,
+        show_default=True,
+        help="Leave out pixels that the product flags as cloud or cirrus; in methane maps also cloud, water, "
+        "flares and saturation as seen in the spectra.",
+    ),
     click.option(
         "--driver",
         "drivers",
@@ -152,6 +162,7 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
         nodata: float | None,
         drivers: tuple[str, ...],
         overlap: Any,
+        quality_mask: bool,
         **kwargs: Any,
     ) -> Any:
         from p3vae.cli.scenes import SceneOptions, parse_ranges
@@ -167,6 +178,7 @@ def scene_options(command: Callable[..., Any]) -> Callable[..., Any]:
             nodata=nodata,
             drivers=drivers,
             overlap=overlap,
+            quality_mask=quality_mask,
         )
         return command(*args, scene_options=overrides, **kwargs)
 

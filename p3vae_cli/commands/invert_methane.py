@@ -85,12 +85,6 @@ FILE = click.Path(path_type=Path)
     metavar="M",
     help="Side of a pixel, for masses in a scene without georeference.",
 )
-@click.option(
-    "--quality-mask/--no-quality-mask",
-    default=True,
-    show_default=True,
-    help="Leave cloud, water, flares out of the maps, or keep every pixel.",
-)
 @click.option("--control", is_flag=True, help="Count plumes in the sign-flipped map, where there are none.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @device_option
@@ -127,5 +121,7 @@ def invert_methane(
         ground_sampling_m=ground_sampling_m,
         control=control,
     )
-    asked = MethaneOptions(plumes=plumes, overwrite=outputs.run.overwrite, **options)
+    asked = MethaneOptions(
+        plumes=plumes, overwrite=outputs.run.overwrite, quality_mask=scene_options.quality_mask, **options
+    )
     map_scenes(scenes, scene_options, outputs, MethaneJob(device, asked, outputs.shows_progress))

@@ -22,7 +22,7 @@ from p3vae.cli.scenes.base import (
     reading,
 )
 from p3vae.cli.scenes.metadata import estimated_fwhm
-from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
+from p3vae.cli.scenes.overrides import WavelengthTable, wavelengths_of
 from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.spectral_response import Bands, outside
 
@@ -60,17 +60,17 @@ def _assemble(raw: RawScene, driver: str, options: SceneOptions) -> Scene:
         raise UnclearSceneError(
             "has no wavelengths",
             path=raw.path,
-            remedy="give them with --wavelengths-file CSV (wavelength_nm)",
+            remedy="give them with --wavelengths CSV (wavelength_nm), or a sensor, e.g. sentinel-2",
         )
     if len(wavelength) != len(raw.good):
         raise SceneError(
             f"lists {len(wavelength)} wavelengths for {len(raw.good)} bands",
             path=raw.path,
-            remedy="give one line per band with --wavelengths-file",
+            remedy="give one line per band with --wavelengths",
         )
     order = _band_order(wavelength, raw, options)
     if len(order) == 0:
-        raise SceneError("has no band with a wavelength", path=raw.path, remedy="use --wavelengths-file")
+        raise SceneError("has no band with a wavelength", path=raw.path, remedy="use --wavelengths")
     samples = _samples(raw, order)
     bands = _bands(wavelength[order], order, raw, options, samples)
     if raw.guessed_scale:
@@ -91,6 +91,7 @@ def _assemble(raw: RawScene, driver: str, options: SceneOptions) -> Scene:
         column_fwhm_nm=None if widths is None else widths[:, order],
         geolocator=raw.geolocator,
         ortho=raw.ortho,
+        flags=raw.flags,
     )
 
 
@@ -111,7 +112,7 @@ def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
 def _with_wavelengths_file(raw: RawScene, options: SceneOptions) -> RawScene:
     if options.wavelengths_file is None:
         return raw
-    table: WavelengthTable = read_wavelengths_file(options.wavelengths_file)
+    table: WavelengthTable = wavelengths_of(options.wavelengths_file, len(raw.good))
     if len(table.wavelength_nm) != len(raw.good):
         raise SceneError(
             f"lists {len(table.wavelength_nm)} wavelengths, but {raw.path} has {len(raw.good)} bands",

@@ -25,6 +25,7 @@ from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
 from p3vae.cli.errors import P3vaeError, SceneError
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.tiling import SpectraTile, Window
 from p3vae.physics.spectral_response import Bands
@@ -51,7 +52,7 @@ class SceneOptions:
     sun_azimuth_deg: float | None = None
     view_zenith_deg: float | None = None
     wavelengths_file: Path | None = None
-    """CSV `wavelength_nm[,fwhm_nm][,good]`, one line per band in the order of the file."""
+    """CSV `wavelength_nm[,fwhm_nm][,good]`, one line per band in the order of the file; or a known sensor."""
     bad_bands: tuple[tuple[float, float], ...] = ()
     """Ranges (low, high) [nm] whose bands are not to be used, ends included."""
     quantity: Quantity | None = None
@@ -63,6 +64,9 @@ class SceneOptions:
     """GDAL drivers that may open the scene besides those of the known products."""
     overlap: Overlap = "swir"
     """Which PRISMA detector is kept where both see the same wavelengths."""
+    quality_mask: bool = True
+    """Whether pixels that the product flags as cloud or cirrus are left out; methane also leaves out what it
+    sees itself."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,8 @@ class RawScene:
     """True when no metadata says how counts become reflectance, so that values must be checked."""
     product: str | None = None
     """Name of the product, where it is not that of the driver."""
+    flags: Flags | None = None
+    """Cloud and cirrus as the product has them; None where it says nothing of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +186,8 @@ class Scene:
     geolocator: Geolocator | None = field(default=None, repr=False)
     ortho: OrthoGrid | None = field(default=None, repr=False)
     """The map grid of a swath onto which its products are mapped; None where the file has none."""
+    flags: Flags | None = field(default=None, repr=False)
+    """Cloud and cirrus as the product has them."""
     files: tuple[FileIdentity, ...] = field(default=(), repr=False)
     """The files that it is read from, as they were before the first byte was read."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
