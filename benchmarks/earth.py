@@ -3,9 +3,12 @@
     python benchmarks/earth.py --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
 
 Four broad classes: vegetation (tree, grass, dry), built-up, bare, water. Dry vegetation counts as vegetation;
-`dry as bare` gives the accuracy if it counts as bare ground. Beside it, on the same library and the same
-scenes: the smallest spectral angle to the mean of a material, the nearest neighbour by spectral angle, and a
-network of two hidden layers on simulated pixels. Houston has no labels of these classes and is only mapped.
+`dry as bare` gives the accuracy if it counts as bare ground. Each mechanism is left out once: the scene's
+gain, the neighbours, the encoder (`decoder alone`), the decoder (`encoder alone`). Beside it, on the same
+library and the same scenes: the smallest spectral angle to the mean of a material and the nearest neighbour
+by spectral angle; and linear discriminant analysis taught with half of the labelled pixels of the scene,
+judged on the other half. Pixels of Toulouse have no place: they are mapped with nodata between them. Houston
+has no labels of these classes and is only mapped.
 """
 
 from __future__ import annotations
@@ -21,18 +24,18 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from earth_library.ground import Ground
-from earth_library.legend import CLASSES, MATERIALS
+from earth_library.legend import MATERIALS
 from earth_library.sources import MaterialSpectra, model_bands, read_spectra
-from earth_library.withheld import withheld_pixels
 from landcover_tasks import sun_zenith
 from protocols import add_data_option, real
 from rasterio.errors import NotGeoreferencedWarning
 from reporting import write
-from sklearn.neural_network import MLPClassifier
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from p3vae.cli.landcover.model_files import default_land_cover
+from p3vae.models.landcover.library.encoder import Encoder
+from p3vae.models.landcover.model import load_model, save_model
 from p3vae.paper.reproduce import toulouse
-from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands, resampling_matrix
 
 P3VAE = str(Path(sys.executable).with_name("p3vae"))
@@ -51,8 +54,14 @@ BROAD = {
 TOULOUSE = (BUILT, BUILT, VEGETATION, BUILT, WATER, BARE, BUILT, BUILT)
 POTSDAM = (BUILT, BUILT, VEGETATION, VEGETATION, BARE, WATER)
 JASPER = (VEGETATION, WATER, BARE, BUILT)
-NETWORK_PIXELS = 800
-"""Per material."""
+VARIANTS = {
+    "p3vae": (),
+    "without gain": ("--no-scene-gain",),
+    "without neighbours": ("--no-neighbours",),
+    "encoder alone": ("--method", "classifier"),
+    "decoder alone": (),
+}
+"""Options of each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +96,15 @@ def scenes(data: Path) -> list[Scene]:
     return found
 
 
+def _apart(name: str, spectra: np.ndarray, nm: np.ndarray, truth: np.ndarray, zenith: float) -> Scene:
+    """Pixels without a place, with nodata between them: none is another's neighbour."""
+    cube = np.full((1, 2 * len(spectra), spectra.shape[1]), np.nan, np.float32)
+    cube[0, ::2] = spectra
+    label = np.full((1, 2 * len(spectra)), -1)
+    label[0, ::2] = truth
+    return Scene(name, cube, nm, label, zenith)
+
+
 def _potsdam(folder: Path) -> Scene:
     path = folder / "enmap_potsdam_mosaic.tif"
     with rasterio.open(path) as raster:
@@ -104,7 +122,7 @@ def _potsdam(folder: Path) -> Scene:
     return Scene("potsdam", cube[..., order], nm[order], truth, sun_zenith(path))
 
 
-def classify(scene: Scene, model: str, folder: Path) -> dict[str, np.ndarray]:
+def classify(scene: Scene, model: str, folder: Path, more: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     """Probabilities, names of the classes, and irradiance, by the command line."""
     path = folder / f"{scene.name.replace(' ', '_')}.tif"
     rows, cols, bands = scene.cube.shape
@@ -116,7 +134,8 @@ def classify(scene: Scene, model: str, folder: Path) -> dict[str, np.ndarray]:
             raster.update_tags(band, wavelength=repr(float(nm)), wavelength_units="nm")
     command = [P3VAE, "classify", str(path), "-m", model, "-o", str(folder)]
     command += ["--sun-zenith", str(scene.zenith)]
-    command += ["--quantity", "reflectance", "--scale", "1", "--probabilities", "-q"]
+    command += ["--quantity", "reflectance", "--scale", "1", "--probabilities", "-q", *more]
+    command += ["--overwrite"]
     subprocess.run(command, check=True)
     with rasterio.open(folder / f"{path.stem}_probabilities.tif") as raster:
         probability, names = np.moveaxis(raster.read(), 0, -1), raster.descriptions
@@ -141,8 +160,10 @@ def score(truth: np.ndarray, probability: np.ndarray) -> dict[str, Any]:
     }
 
 
-def rivals(scene: Scene, spectra: list[MaterialSpectra], seed: int) -> dict[str, np.ndarray]:
-    """Predicted broad classes of the labelled pixels by three other methods."""
+def rivals(
+    scene: Scene, spectra: list[MaterialSpectra], seed: int
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Truth and probabilities of the broad classes of labelled pixels by three other methods."""
     own, nm = model_bands(), scene.wavelength_nm
     near = np.abs(nm[:, None] - own.wavelength_nm).min(1) <= 10
     bands = Bands.from_centres(nm[near])
@@ -152,24 +173,19 @@ def rivals(scene: Scene, spectra: list[MaterialSpectra], seed: int) -> dict[str,
     owner = np.array([BROAD.get(MATERIALS[one.material], OTHER) for one in spectra for _ in one.reflectance])
     means = np.stack([one.reflectance.mean(0) for one in spectra]) @ to_scene
     mean_owner = np.array([BROAD.get(MATERIALS[one.material], OTHER) for one in spectra])
-    irradiance = clear_sky_irradiance(own, scene.zenith)
-    x, y, _ = withheld_pixels(Ground(own.wavelength_nm, spectra), irradiance, NETWORK_PIXELS, seed)
-    x = _features(x @ to_scene)
-    centre, scale = x.mean(0), x.std(0)
-    network = MLPClassifier((96, 96), max_iter=25, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        network.fit((x - centre) / scale, y)
-    chance = network.predict_proba((_features(pixels) - centre) / scale)
+    kept = np.isfinite(pixels).all(1)
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(kept))
+    taught, judged = np.array_split(order, 2)
+    truth = scene.truth[scene.truth >= 0]
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    chance = np.zeros((len(judged), 5))
+    known = lda.fit(pixels[taught], truth[taught])
+    chance[:, known.classes_] = known.predict_proba(pixels[judged])
     return {
-        "spectral angle": np.eye(5)[mean_owner[_nearest(pixels, means)]],
-        "nearest neighbour": np.eye(5)[owner[_nearest(pixels, library)]],
-        "network": broad(chance, list(CLASSES)),
+        "spectral angle": (truth, np.eye(5)[mean_owner[_nearest(pixels, means)]]),
+        "nearest neighbour": (truth, np.eye(5)[owner[_nearest(pixels, library)]]),
+        "LDA, half of the labels": (truth[judged], chance),
     }
-
-
-def _features(spectra: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(spectra, 1e-3))
 
 
 def _nearest(pixels: np.ndarray, library: np.ndarray) -> np.ndarray:
@@ -182,36 +198,48 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_data_option(options)
     options.add_argument("--wheel", type=Path, required=True, help="of earthlib 1.1.0, for the other methods")
-    options.add_argument("--model", default="earth", help="another model, then without the other methods")
+    options.add_argument("--model", default="earth", help="another model")
     options.add_argument("--name", default="earth", help="name of the result files")
     asked = options.parse_args()
     warnings.simplefilter("ignore", NotGeoreferencedWarning)
     spectra = read_spectra(asked.data / "spectra", asked.wheel)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        alone = folder / "decoder.p3vae"
+        whole = load_model(default_land_cover() if asked.model == "earth" else Path(asked.model))
+        estimator: Any = whole.estimator
+        save_model(alone, replace(whole, estimator=replace(estimator, encoder=Encoder(()))))
         for scene in scenes(asked.data):
-            found = classify(scene, asked.model, Path(name))
-            if scene.name == "houston":
-                index = found["probability"].argmax(-1)
-                share = np.bincount(index.ravel(), minlength=len(found["names"])) / index.size
-                named = {str(n): round(float(s), 3) for n, s in zip(found["names"], share, strict=True)}
-                rows.append({"scene": scene.name, "method": "p3vae", "shares": named})
-                continue
-            labelled = scene.truth >= 0
-            truth, probability = scene.truth[labelled], found["probability"][labelled]
-            known = np.isfinite(probability).all(1)
-            probability[~known] = 0
-            row = {"scene": scene.name, "method": "p3vae"} | score(truth, broad(probability, found["names"]))
-            dry = score(truth, broad(probability, found["names"], dry=BARE))
-            land = known & (truth != WATER)
-            row["accuracy_dry_as_bare"] = dry["accuracy"]
-            row["median_irradiance"] = float(np.median(found["irradiance"][labelled][land]))
-            row["cos_zenith"] = float(np.cos(np.radians(scene.zenith)))
-            rows.append(row)
-            others = rivals(scene, spectra, 0) if asked.model == "earth" else {}
-            for method, chance in others.items():
+            for method, more in VARIANTS.items():
+                model = str(alone) if method == "decoder alone" else asked.model
+                if scene.name != "houston" or method == "p3vae":
+                    rows.append(_row(scene, method, classify(scene, model, folder, more)))
+            others = rivals(scene, spectra, 0) if scene.name != "houston" else {}
+            for method, (truth, chance) in others.items():
                 rows.append({"scene": scene.name, "method": method} | score(truth, chance))
     write(asked.name, {"rows": rows, "card": _card(rows)}, _table(rows))
+
+
+def _row(scene: Scene, method: str, found: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Scores of one map; shares of classes where there are no labels."""
+    row = {"scene": scene.name, "method": method}
+    if scene.name == "houston":
+        index = found["probability"].argmax(-1)
+        share = np.bincount(index.ravel(), minlength=len(found["names"])) / index.size
+        named = {str(n): round(float(s), 3) for n, s in zip(found["names"], share, strict=True)}
+        return row | {"shares": named}
+    labelled = scene.truth >= 0
+    truth, probability = scene.truth[labelled], found["probability"][labelled]
+    known = np.isfinite(probability).all(1)
+    probability[~known] = 0
+    row |= score(truth, broad(probability, found["names"]))
+    land = known & (truth != WATER)
+    return row | {
+        "accuracy_dry_as_bare": score(truth, broad(probability, found["names"], dry=BARE))["accuracy"],
+        "median_irradiance": float(np.median(found["irradiance"][labelled][land])),
+        "cos_zenith": float(np.cos(np.radians(scene.zenith))),
+    }
 
 
 def _card(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -237,7 +265,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
         recall = " / ".join(f"{row['recall'][k]:.2f}" if k in row["recall"] else "–" for k in NAMES)
         dry = f"{row['accuracy_dry_as_bare']:.3f}" if "accuracy_dry_as_bare" in row else ""
         light = f"{row['median_irradiance']:.2f}, {row['cos_zenith']:.2f}" if "cos_zenith" in row else ""
-        ece = f"{row['ece']:.3f}" if row["method"] in ("p3vae", "network") else ""
+        ece = f"{row['ece']:.3f}" if "nearest" not in row["method"] and "angle" not in row["method"] else ""
         lines.append(
             f"| {row['scene']} | {row['method']} | {row['accuracy']:.3f} "
             f"| {dry} | {recall} | {ece} | {light} |"

@@ -30,12 +30,12 @@ _WITHHELD_PIXELS = 200
 LIMITS = (
     "The map shows the dominant material of a pixel, not land use: a dry meadow is dry vegetation, a gravel "
     "roof is bare ground.",
-    "Trees and low vegetation are often taken for each other: in Potsdam most forest is called grass. Trust "
-    "their sum, green vegetation.",
+    "Trees and low vegetation are often taken for each other (see recall). Trust their sum.",
     "Soil and clay tiles, gravel and concrete, dark roofs and asphalt have like spectra and are confused.",
     "Sparse dry grassland is split between dry vegetation, bare ground and burnt.",
     "Without bands beyond 2000 nm bare ground and dry vegetation are one class.",
-    "Clouds are no class: they are called snow and ice or come out as unknown.",
+    "Clouds are simulated, of water and of ice, from an optical depth of 1.5 on: no real one was at hand. "
+    "Without bands at 1500-1800 nm snow and cloud are one class, and bright roofs may be called so too.",
     "Reflectance on level ground is expected; a bias of 0.02 or a scale of 1.2 costs accuracy.",
 )
 

@@ -21,8 +21,8 @@ from p3vae.cli.landcover.cover import (
 from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.landcover.model_files import fit_bands, require_quantity
 from p3vae.cli.landcover.scene_state import brought_to_scene
+from p3vae.cli.landcover.seen import Seen
 from p3vae.cli.rasters.files import MapSpec
-from p3vae.cli.run.make import Findings
 from p3vae.cli.run.mapping import Plan
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.scenes.tiling import SpectraTile
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-_USUAL_SHARE = 0.25
-"""Of out-of-distribution pixels on ground like that of training, where polygons are pure and edges mixed."""
-_HARDLY_ANY = 0.05
-"""Of pixels lit like the labels [1]."""
 UNKNOWN = 255
 """Value of pixels that no class explains."""
 UNKNOWN_COLOURS = ("#3c3c3c", "#ffffff", "#ff00ff", "#00ffff", "#000000", "#ffff00", "#a0a0a0", "#0000ff")
@@ -83,7 +79,7 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
         model = model.without_neighbours()
     cover = _cover_specs(model, options, model_name)
     predict = _Predictor(scene, model, options, model_name)
-    seen = _Seen()
+    seen = Seen(model.legend, predict.cos_zenith)
 
     def maps(tile: SpectraTile) -> Mapping[str, Array]:
         prediction = predict(tile)
@@ -118,51 +114,6 @@ def classify_plan(scene: Scene, model: LandCoverModel, options: ClassifyOptions,
         seen.record,
         lambda _summary, _staging: seen.findings(model_name),
     )
-
-
-@dataclass
-class _Seen:
-    """Of the mapped pixels: how many are unlike anything a model learned, how many are lit as its labels."""
-
-    judged: int = 0
-    outside: int = 0
-    lit: int = 0
-    like_labels: float = 0.0
-    """Sum of r."""
-
-    def add(self, prediction: Prediction, tile: SpectraTile) -> None:
-        """Count the pixels of a tile that have a class; those around it belong to others."""
-        here = np.zeros_like(tile.valid)
-        here[tile.inside] = True
-        counted = here[tile.valid] & (prediction.class_id > 0)
-        if prediction.misfit is not None:
-            self.judged += int(counted.sum())
-            self.outside += int((prediction.misfit[counted] > 1).sum())
-        if prediction.known_light is not None:
-            self.lit += int(counted.sum())
-            self.like_labels += float(prediction.known_light[counted].sum(dtype=np.float64))
-
-    def record(self) -> dict[str, Any]:
-        """Shares of mapped pixels; None where the model cannot say."""
-        return {
-            "out_of_distribution": round(self.outside / self.judged, 4) if self.judged else None,
-            "lit_like_labels": round(self.like_labels / self.lit, 4) if self.lit else None,
-        }
-
-    def findings(self, model_name: str) -> Findings:
-        """One line where a share is more than chance explains."""
-        shares, lines = self.record(), []
-        outside, lit = shares["out_of_distribution"], shares["lit_like_labels"]
-        if outside is not None and outside > _USUAL_SHARE:
-            lines.append(
-                f"{outside:.0%} of the pixels are unlike anything the model {model_name} learned; "
-                "their confidence is low (--unknown marks them)"
-            )
-        if lit is not None and lit < _HARDLY_ANY:
-            lines.append(
-                f"hardly any pixel is lit as the labels of the model {model_name} are; its physics decides"
-            )
-        return Findings(lines)
 
 
 def irradiance_plan(
@@ -231,6 +182,11 @@ class _Predictor:
         self._irradiance = scene_irradiance(scene, model.bands, options.irradiance)
         self._workers = _workers(model.device)
         self._cores = _one_thread_per_core(self._workers)
+
+    @property
+    def cos_zenith(self) -> float:
+        """cosΘ0 of the scene."""
+        return float(np.cos(np.radians(self._irradiance.sun_zenith_deg)))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, light_ratios, part
-from p3vae.models.landcover.job import Job
 from p3vae.models.landcover.library.chunks import fixed_chunks
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.encoder import Encoder, Network
@@ -41,6 +40,9 @@ from p3vae.models.landcover.library.solver import PixelPosterior, PosteriorSolve
 from p3vae.models.landcover.types import Method, TrainingError, TrainingSummary
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands, gaussian_average_matrix
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.job import Job
 
 IntArray = npt.NDArray[np.int64]
 

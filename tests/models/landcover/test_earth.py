@@ -112,8 +112,8 @@ def test_the_product_of_lower_rank_gives_the_same_posterior(earth):
 def test_without_the_short_wave_infrared_bare_and_dry_are_one_class(earth):
     fit = fit_sensor(earth, sensor(400, 1000, 10))
     assert "bare ground or dry vegetation" in fit.model.legend.names
-    assert len(fit.model.legend) == len(earth.legend) - 1
-    assert len(fit.notes) == 1 and "2000-2400 nm" in fit.notes[0]
+    assert len(fit.model.legend) == len(earth.legend) - 2
+    assert "2000-2400 nm" in fit.notes[0] and "1500-1800 nm" in fit.notes[1]
     assert fit_sensor(earth, sensor(400, 2450, 10)).notes == ()
     assert not usable_bands(earth.bands, sensor(1370, 1440, 10)).any()
 
