@@ -40,10 +40,10 @@ class Grid(NamedTuple):
 
 
 def grids() -> list[Grid]:
-    """Full range, to 1000 nm, to 880 nm; six bands like those of Landsat; blue to near infrared."""
-    dense = [Grid(_dense(last), 60.0) for last in (2320.0, 1000.0, 880.0)]
-    broad = [Grid(Bands.from_centres(np.array(_FEWER_NM[:n]), np.full(n, 40.0)), 40.0) for n in (6, 4)]
-    return dense + broad
+    """Full range; six bands like those of Landsat; to 1000 nm, to 880 nm; blue to near infrared."""
+    full, long, short = (Grid(_dense(last), 40.0) for last in (2320.0, 1000.0, 880.0))
+    six, four = (Grid(Bands.from_centres(np.array(_FEWER_NM[:n]), np.full(n, 40.0)), 40.0) for n in (6, 4))
+    return [full, six, long, short, four]
 
 
 def _dense(last_nm: float) -> Bands:
