@@ -38,14 +38,14 @@ demo: $(USER_STAMP)
 	@echo "Go on with docs/tutorial.md, or: p3vae --help"
 
 ablate: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/ablate.py --data $(DATA) --seeds 5-6
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks ablate --data $(DATA) --seeds 5-6
 
 measured:
-	$(PYTHON) benchmarks/collect.py
+	$(PYTHON) -m benchmarks collect
 
 # One-line mistakes drawn at random, and whether the tests notice them; see CONTRIBUTING.md.
 mutants: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants $(PATHS) --count $(or $(N),20) --seed $(or $(SEED),1)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks mutants $(PATHS) --count $(or $(N),20) --seed $(or $(SEED),1)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -97,10 +97,10 @@ lowest:
 
 # Kills, signals, full disks and more, for half an hour; damaged files for an hour. Short versions are in the tests.
 faults: $(STAMP)
-	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --kills 300 --write
+	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks faults --kills 300 --write
 
 fuzz: $(STAMP)
-	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases 5000 --write
+	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks fuzz --cases 5000 --write
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

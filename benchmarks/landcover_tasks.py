@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import rasterio
-from protocols import real
 from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 
+from benchmarks.protocols import real
 from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
 from p3vae.cli.landcover.model_files import fit_bands
 from p3vae.cli.landcover.train import TrainingRequest, gather
