@@ -17,7 +17,7 @@ print(next(line for line in open("constraints.txt") if line.startswith("torch=="
 endef
 export BOUNDS
 
-.PHONY: demo ablate measured mutants quick test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
+.PHONY: demo docs ablate measured mutants quick test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
 
 # What a user needs; contributors need more.
 $(USER_STAMP): pyproject.toml setup.py constraints.txt
@@ -39,6 +39,10 @@ demo: $(USER_STAMP)
 
 ablate: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks ablate --data $(DATA) --seeds 5-6
+
+# The documentation site in build/site, strict about broken links, without network.
+docs: $(STAMP)
+	$(BIN)/python docs/build.py
 
 measured:
 	$(PYTHON) -m benchmarks collect
