@@ -1,17 +1,21 @@
-"""A model of materials brought to the bands of a sensor: what it lacks is integrated out, or merged."""
+"""A model of materials brought to the bands of a sensor: what it lacks is integrated out, or merged.
+
+Whether it fits needs its card only: torch is imported when a model is brought to a sensor.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.models.landcover.library.materials import MaterialEstimator
-from p3vae.models.landcover.model import LandCoverModel
-from p3vae.models.landcover.types import ClassLegend
-from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
+
+if TYPE_CHECKING:
+    from p3vae.models.landcover.model import LandCoverModel
+    from p3vae.models.landcover.types import ClassLegend
 
 FEWEST_BANDS = 3
 """With fewer there is no spectrum to speak of."""
@@ -46,6 +50,8 @@ class SensorFit:
 
 def is_flexible(model: LandCoverModel) -> bool:
     """Whether the model can be brought to other bands without resampling spectra."""
+    from p3vae.models.landcover.library.materials import MaterialEstimator
+
     return isinstance(model.estimator, MaterialEstimator)
 
 
@@ -57,6 +63,9 @@ def usable_bands(own: Bands, sensor: Bands) -> npt.NDArray[np.bool_]:
 
 def fit_sensor(model: LandCoverModel, sensor: Bands) -> SensorFit:
     """The model for spectra of `sensor`; it must have `FEWEST_BANDS` usable bands."""
+    from p3vae.models.landcover.library.materials import MaterialEstimator
+    from p3vae.physics.illumination import SpectralIrradiance
+
     assert isinstance(model.estimator, MaterialEstimator)
     bands = sensor.select(usable_bands(model.bands, sensor))
     if len(bands) < FEWEST_BANDS:
@@ -93,4 +102,4 @@ def _merged_legend(legend: ClassLegend, merger: _Merger) -> tuple[ClassLegend, n
     index = np.array([kept.index(first if k in others else k) for k in range(len(legend))])
     names = [merger.name if k == first else legend.names[k] for k in kept]
     ids, colours = [legend.ids[k] for k in kept], [legend.colours[k] for k in kept]
-    return ClassLegend(tuple(ids), tuple(names), tuple(colours)), index
+    return type(legend)(tuple(ids), tuple(names), tuple(colours)), index

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
 
 DEFAULT_LAND_COVER = "earth.p3vae"
+FEWEST_BANDS = 10
+"""Of a Gaussian model that a scene must cover."""
 
 
 def shipped_models() -> list[Path]:
@@ -175,8 +177,6 @@ def _verdict(scene: Scene, path: Path) -> Verdict:
 
 def _flexible_verdict(scene: Scene, path: Path, own: Bands, card: Mapping[str, Any]) -> Verdict:
     """A Gaussian model goes without the bands that a scene lacks."""
-    from p3vae.cli.landcover.scene_state import FEWEST_BANDS
-
     covered = covered_bands(scene.bands, own)
     count = int(covered.sum())
     if count < FEWEST_BANDS:
@@ -190,10 +190,10 @@ def _flexible_verdict(scene: Scene, path: Path, own: Bands, card: Mapping[str, A
 
 def _material_verdict(scene: Scene, path: Path, own: Bands) -> Verdict:
     """A model of materials fits every sensor with a few bands in its range."""
-    from p3vae.models.landcover.sensors import FEWEST_BANDS, usable_bands
+    from p3vae.models.landcover import sensors
 
-    count = int(usable_bands(own, scene.bands).sum())
-    if count < FEWEST_BANDS:
+    count = int(sensors.usable_bands(own, scene.bands).sum())
+    if count < sensors.FEWEST_BANDS:
         return Verdict(path.name, False, f"{count} bands of the scene lie where it has any")
     return Verdict(path.name, True, f"landcover (earth), brought to {count} bands of the scene")
 

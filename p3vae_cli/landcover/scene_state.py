@@ -10,7 +10,7 @@ from p3vae.cli.console import note
 from p3vae.cli.errors import BandMismatchError
 from p3vae.cli.labels.scene_pixels import scene_pixels
 from p3vae.cli.landcover.cover import model_for_scene
-from p3vae.cli.landcover.model_files import fit_bands
+from p3vae.cli.landcover.model_files import FEWEST_BANDS, fit_bands
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.scenes.base import Scene
 from p3vae.physics.spectral_response import covered_bands
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.library.scene import SceneState
     from p3vae.models.landcover.model import LandCoverModel
 
-FEWEST_BANDS = 10
-"""Of a model that a scene must cover."""
 FEWEST_PIXELS = 100
 """From fewer, nothing can be said of a scene."""
 _HAZE, _GAIN, _NOISE = 0.01, 0.05, 1.5
