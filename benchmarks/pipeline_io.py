@@ -33,7 +33,7 @@ from rasterio.windows import Window as RasterioWindow
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.run.brightness import brightness_function, brightness_specs
 from p3vae.cli.run.make import RunOptions, make_products
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.simulate.layouts import Placement
 from p3vae.cli.simulate.prisma import write_prisma_l2d

@@ -92,7 +92,7 @@ LAYERS = {
 }
 """What each subpackage or module may import of its neighbours."""
 CYCLES: dict[str, str] = {
-    "p3vae.cli.landcover.model_files": "to be taken apart",
+    "p3vae.cli.run.model_files": "to be taken apart",
     "p3vae.cli.run.mapping": "to be taken apart",
     "p3vae.paper.landcover.fg_unet.estimator": "to be taken apart",
 }

@@ -18,11 +18,11 @@ from p3vae.cli.scenes.base import (
     Grid,
     Product,
     Scene,
-    SceneOptions,
     reading,
 )
 from p3vae.cli.scenes.metadata import estimated_fwhm
 from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.spectral_response import Bands, outside
 
@@ -44,7 +44,7 @@ _NEARLY_ALL = 0.9
 _TYPICAL_REFLECTANCE_LIMIT = 2.0
 
 
-def assemble(product: Product, options: SceneOptions) -> Scene:
+def assemble(product: Product, options: SceneSettings) -> Scene:
     """The scene of an opened product. Closes the product's files if it cannot be used."""
     try:
         return _assemble(product, options)
@@ -53,7 +53,7 @@ def assemble(product: Product, options: SceneOptions) -> Scene:
         raise
 
 
-def _assemble(product: Product, options: SceneOptions) -> Scene:
+def _assemble(product: Product, options: SceneSettings) -> Scene:
     product = _with_wavelengths_file(replace(product, grid=_without_useless_points(product.grid)), options)
     wavelength = product.wavelength_nm
     if wavelength is None:
@@ -108,7 +108,7 @@ def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
     return int(np.linalg.matrix_rank(centred, tol=1e-9 * np.abs(centred).max())) == 2
 
 
-def _with_wavelengths_file(product: Product, options: SceneOptions) -> Product:
+def _with_wavelengths_file(product: Product, options: SceneSettings) -> Product:
     if options.wavelengths_file is None:
         return product
     table: WavelengthTable = read_wavelengths_file(options.wavelengths_file)
@@ -128,7 +128,7 @@ def _with_wavelengths_file(product: Product, options: SceneOptions) -> Product:
     )
 
 
-def _band_order(wavelength: FloatArray, product: Product, options: SceneOptions) -> BandIndex:
+def _band_order(wavelength: FloatArray, product: Product, options: SceneSettings) -> BandIndex:
     """File bands in ascending wavelength, each wavelength once (of two equal ones, a good one)."""
     keep = np.isfinite(wavelength) & (wavelength > 0)
     if product.detector is not None:
@@ -146,7 +146,7 @@ def _bands(
     wavelength: FloatArray,
     order: BandIndex,
     product: Product,
-    options: SceneOptions,
+    options: SceneSettings,
     samples: npt.NDArray[np.float32],
 ) -> Bands:
     fwhm = estimated_fwhm(wavelength)
@@ -206,7 +206,7 @@ def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32])
     )
 
 
-def _acquisition(product: Product, options: SceneOptions) -> Acquisition:
+def _acquisition(product: Product, options: SceneSettings) -> Acquisition:
     acquired = _with_place(product.acquisition, product.grid)
     zenith, azimuth = acquired.sun_zenith_deg, acquired.sun_azimuth_deg
     if zenith is None or azimuth is None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
-from p3vae.cli.scenes.base import Product, Scene, SceneOptions, reading
+from p3vae.cli.scenes.base import Product, Scene, reading
 from p3vae.cli.scenes.drivers import TIFF
 from p3vae.cli.scenes.formats import emit, enmap, envi, geotiff, prisma, tanager
 from p3vae.cli.scenes.formats.hdf5 import open_hdf5
 from p3vae.cli.scenes.identity import FileIdentity, identify
+from p3vae.cli.scenes.settings import SceneSettings
 
 _HDF5, _ZIP = b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
 _KNOWN = "give a GeoTIFF, ENVI, PRISMA, EnMAP, EMIT or Tanager file"
@@ -21,12 +22,12 @@ _CALIBRATED = ("PRISMA", "EnMAP", "EMIT", "Tanager")
 """Products that state how their counts become physical values."""
 
 
-def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene:
+def open_scene(path: str | Path, overrides: SceneSettings | None = None) -> Scene:
     """Opens a scene of any supported product; pixels stay in the file until `Scene.read`.
 
     Close it, or use it in a `with` statement. Raises SceneError, which names file, problem and remedy.
     """
-    path, options = Path(path), overrides or SceneOptions()
+    path, options = Path(path), overrides or SceneSettings()
     start = _start(path)
     with reading(path):
         files = identify(scene_files(path))
@@ -66,7 +67,7 @@ def _start(path: Path) -> bytes:
     return start
 
 
-def _open_product(path: Path, start: bytes, options: SceneOptions) -> Product:
+def _open_product(path: Path, start: bytes, options: SceneSettings) -> Product:
     if start.startswith(_HDF5):
         return _open_hdf5_product(path)
     if start.startswith(_ZIP):
@@ -99,7 +100,7 @@ def _open_hdf5_product(path: Path) -> Product:
     raise SceneError("is an HDF5 file of another kind", path=path, remedy=_KNOWN)
 
 
-def _refuse_calibration(product: Product, options: SceneOptions) -> None:
+def _refuse_calibration(product: Product, options: SceneSettings) -> None:
     """A contradiction of what the product says of itself is a mistake."""
     problem = None
     if options.quantity not in (None, product.quantity):

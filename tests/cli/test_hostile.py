@@ -19,7 +19,7 @@ import pytest
 import rasterio
 import torch
 
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.styles.rasters import Categories, Category, category_document, style_document
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_card, read_model_file, write_model_file
@@ -221,7 +221,7 @@ def test_names_of_classes_stay_well_formed_xml():
 def test_a_cube_that_is_cut_while_it_is_read_does_not_kill_the_process(tmp_path, interleave):
     script = (
         "import sys; from pathlib import Path\n"
-        "from p3vae.cli.scenes import open_scene; from p3vae.cli.scenes.tiling import Window\n"
+        "from p3vae.cli.scenes.opening import open_scene; from p3vae.cli.scenes.tiling import Window\n"
         "from p3vae.cli.errors import SceneError\n"
         "scene = open_scene(sys.argv[1])\n"
         "Path(sys.argv[1]).write_bytes(b'')\n"

@@ -168,7 +168,7 @@ def _call(call: list[str]) -> int:
 def _labels(path: str, scene: str) -> int:
     from p3vae.cli.errors import P3vaeError
     from p3vae.cli.labels import read_labels
-    from p3vae.cli.scenes import open_scene
+    from p3vae.cli.scenes.opening import open_scene
 
     try:
         with open_scene(scene) as opened:

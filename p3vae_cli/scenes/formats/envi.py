@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Product, SceneOptions, as_slice, reading
+from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Product, as_slice, reading
 from p3vae.cli.scenes.formats import geotiff
 from p3vae.cli.scenes.formats.rasters import calibration, grid_of, open_raster, to_physical
 from p3vae.cli.scenes.metadata import acquisition, flags, ignored_value, meaning, nm_per_unit, numbers
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 Fields = dict[str, str]
@@ -41,7 +42,7 @@ def header_of(path: Path) -> Path | None:
     return next((file for file in candidates if file.is_file() and _is_header(file)), None)
 
 
-def open_product(path: Path, options: SceneOptions) -> Product:
+def open_product(path: Path, options: SceneSettings) -> Product:
     """Opens an ENVI cube from its header or its data file."""
     header = header_of(path)
     if header is None:
@@ -197,7 +198,7 @@ def _read_exactly(file: int, target: npt.NDArray[np.generic], start: int) -> Non
         done += count
 
 
-def _product(data: Path, fields: Fields, options: SceneOptions) -> Product:
+def _product(data: Path, fields: Fields, options: SceneSettings) -> Product:
     layout = Layout.of(fields)
     layout.require_in(data)
     count = layout.size("b")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import rasterio
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import FloatArray, Product, SceneOptions
+from p3vae.cli.scenes.base import FloatArray, Product
 from p3vae.cli.scenes.formats.rasters import RasterCube, calibration, grid_of, open_raster
 from p3vae.cli.scenes.metadata import (
     acquisition,
@@ -24,12 +24,13 @@ from p3vae.cli.scenes.metadata import (
     numbers,
     wavelength_in_words,
 )
+from p3vae.cli.scenes.settings import SceneSettings
 
 Fields = dict[str, str]
 _NAMES = {"GTiff": "GeoTIFF", "COG": "GeoTIFF"}
 
 
-def open_product(path: Path, options: SceneOptions) -> Product:
+def open_product(path: Path, options: SceneSettings) -> Product:
     """Opens a raster whose bands are the spectrum."""
     source = open_raster(path, options.drivers)
     try:
@@ -42,7 +43,7 @@ def open_product(path: Path, options: SceneOptions) -> Product:
         raise
 
 
-def _product(path: Path, source: rasterio.DatasetReader, options: SceneOptions) -> Product:
+def _product(path: Path, source: rasterio.DatasetReader, options: SceneSettings) -> Product:
     fields = _lower(source.tags()) | _lower(source.tags(ns="ENVI"))
     tags = [_lower(source.tags(band)) for band in source.indexes]
     wavelength, fwhm = _wavelengths(source, fields, tags)

@@ -11,7 +11,7 @@ import rasterio
 from click.testing import CliRunner
 
 from p3vae.cli.main import main
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from tests.cli.calls import run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags

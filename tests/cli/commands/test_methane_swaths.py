@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from p3vae.cli.rasters.grids import whole
 from p3vae.cli.rasters.pictures import scene_picture
 from p3vae.cli.rasters.resample import swath_map
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
