@@ -160,15 +160,13 @@ def test_xml_in_another_encoding_does_not_hide_entities(tmp_path):
 def test_maps_without_any_value_are_an_error(tmp_path, level):
     """A scene of zeros is valid to a reader, and nothing to a methane retrieval or a classifier."""
     from p3vae.cli.rasters.files import MapSpec
-    from p3vae.cli.run.make import make_products
-    from tests.cli.fake_scene import memory_scene
+    from tests.cli.fake_scene import FunctionMapper, make, memory_scene
 
     scene = memory_scene(np.full((8, 8, 5), level, np.float32))
     spec = MapSpec("empty", "nothing")
     with pytest.raises(OSError, match="no pixel has a result"):
-        make_products(
-            scene, lambda tile: {"empty": np.full(tile.valid.shape, np.nan)}, {"empty": spec}, tmp_path
-        )
+        mapper = FunctionMapper(lambda tile: {"empty": np.full(tile.valid.shape, np.nan)}, {"empty": spec})
+        make(scene, mapper, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
