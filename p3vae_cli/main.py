@@ -149,5 +149,6 @@ def _spare_the_collector() -> None:
 def main() -> None:
     """Maps from hyperspectral scenes by models that know about sun, shadow, slope and gas.
 
-    Reads GeoTIFF, ENVI, PRISMA, EnMAP and EMIT; writes georeferenced rasters with QGIS styles.
+    Reads hyperspectral scenes (`p3vae info --formats` lists the products); writes georeferenced rasters with
+    QGIS styles.
     """

@@ -13,6 +13,15 @@ from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.settings import takes
 
 
+def _show_formats(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    from p3vae.cli.scenes.registry import drivers
+
+    if asked:
+        for driver in drivers():
+            click.echo(driver.name)
+        context.exit()
+
+
 @click.command(cls=FileCommand)
 @scenes_argument
 @click.option(
@@ -32,6 +41,14 @@ from p3vae.cli.settings import takes
     type=OutputPath(),
     metavar="FILE",
     help="Write a STAC item (MLM) of the one model given; replaced if it exists.",
+)
+@click.option(
+    "--formats",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_formats,
+    help="List the products that can be read.",
 )
 @null_option
 @takes(scene_settings=SceneSettings)

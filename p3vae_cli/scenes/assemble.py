@@ -11,15 +11,7 @@ from pyproj import Transformer
 from pyproj.exceptions import ProjError
 
 from p3vae.cli.errors import SceneError, UnclearSceneError
-from p3vae.cli.scenes.base import (
-    Acquisition,
-    BandIndex,
-    FloatArray,
-    Grid,
-    Product,
-    Scene,
-    reading,
-)
+from p3vae.cli.scenes.base import Acquisition, BandIndex, FloatArray, Grid, RawScene, Scene, reading
 from p3vae.cli.scenes.metadata import estimated_fwhm
 from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
 from p3vae.cli.scenes.settings import SceneSettings
@@ -44,53 +36,53 @@ _NEARLY_ALL = 0.9
 _TYPICAL_REFLECTANCE_LIMIT = 2.0
 
 
-def assemble(product: Product, options: SceneSettings) -> Scene:
-    """The scene of an opened product. Closes the product's files if it cannot be used."""
+def assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
+    """The scene of a file whose metadata were read. Closes its files if it cannot be used."""
     try:
-        return _assemble(product, options)
+        return _assemble(raw, driver, options)
     except BaseException:
-        product.reader.close()
+        raw.reader.close()
         raise
 
 
-def _assemble(product: Product, options: SceneSettings) -> Scene:
-    product = _with_wavelengths_file(replace(product, grid=_without_useless_points(product.grid)), options)
-    wavelength = product.wavelength_nm
+def _assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
+    raw = _with_wavelengths_file(replace(raw, grid=_without_useless_points(raw.grid)), options)
+    wavelength = raw.wavelength_nm
     if wavelength is None:
         raise UnclearSceneError(
             "has no wavelengths",
-            path=product.path,
+            path=raw.path,
             remedy="give them with --wavelengths-file CSV (wavelength_nm)",
         )
-    if len(wavelength) != len(product.good):
+    if len(wavelength) != len(raw.good):
         raise SceneError(
-            f"lists {len(wavelength)} wavelengths for {len(product.good)} bands",
-            path=product.path,
+            f"lists {len(wavelength)} wavelengths for {len(raw.good)} bands",
+            path=raw.path,
             remedy="give one line per band with --wavelengths-file",
         )
-    order = _band_order(wavelength, product, options)
+    order = _band_order(wavelength, raw, options)
     if len(order) == 0:
-        raise SceneError("has no band with a wavelength", path=product.path, remedy="use --wavelengths-file")
-    samples = _samples(product, order)
-    bands = _bands(wavelength[order], order, product, options, samples)
-    if product.guessed_scale:
-        _check_reflectance_range(product, samples[:, bands.good])
-    columns, widths = product.column_wavelength_nm, product.column_fwhm_nm
+        raise SceneError("has no band with a wavelength", path=raw.path, remedy="use --wavelengths-file")
+    samples = _samples(raw, order)
+    bands = _bands(wavelength[order], order, raw, options, samples)
+    if raw.guessed_scale:
+        _check_reflectance_range(raw, samples[:, bands.good])
+    columns, widths = raw.column_wavelength_nm, raw.column_fwhm_nm
     return Scene(
-        path=product.path,
-        product=product.name,
-        level=product.level,
-        grid=product.grid,
+        path=raw.path,
+        product=raw.product or driver,
+        level=raw.level,
+        grid=raw.grid,
         bands=bands,
-        quantity=product.quantity,
-        acquisition=_acquisition(product, options),
-        block_shape=product.block_shape,
-        reader=product.reader,
+        quantity=raw.quantity,
+        acquisition=_acquisition(raw, options),
+        block_shape=raw.block_shape,
+        reader=raw.reader,
         file_bands=order,
         column_wavelength_nm=None if columns is None else columns[:, order],
         column_fwhm_nm=None if widths is None else widths[:, order],
-        geolocator=product.geolocator,
-        ortho=product.ortho,
+        geolocator=raw.geolocator,
+        ortho=raw.ortho,
     )
 
 
@@ -108,75 +100,75 @@ def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
     return int(np.linalg.matrix_rank(centred, tol=1e-9 * np.abs(centred).max())) == 2
 
 
-def _with_wavelengths_file(product: Product, options: SceneSettings) -> Product:
+def _with_wavelengths_file(raw: RawScene, options: SceneSettings) -> RawScene:
     if options.wavelengths_file is None:
-        return product
+        return raw
     table: WavelengthTable = read_wavelengths_file(options.wavelengths_file)
-    if len(table.wavelength_nm) != len(product.good):
+    if len(table.wavelength_nm) != len(raw.good):
         raise SceneError(
-            f"lists {len(table.wavelength_nm)} wavelengths, but {product.path} has {len(product.good)} bands",
+            f"lists {len(table.wavelength_nm)} wavelengths, but {raw.path} has {len(raw.good)} bands",
             path=options.wavelengths_file,
             remedy="give one line per band, in the order of the file",
         )
     return replace(
-        product,
+        raw,
         wavelength_nm=table.wavelength_nm,
         fwhm_nm=table.fwhm_nm,
-        good=product.good if table.good is None else table.good,
+        good=raw.good if table.good is None else table.good,
         column_wavelength_nm=None,
         column_fwhm_nm=None,
     )
 
 
-def _band_order(wavelength: FloatArray, product: Product, options: SceneSettings) -> BandIndex:
+def _band_order(wavelength: FloatArray, raw: RawScene, options: SceneSettings) -> BandIndex:
     """File bands in ascending wavelength, each wavelength once (of two equal ones, a good one)."""
     keep = np.isfinite(wavelength) & (wavelength > 0)
-    if product.detector is not None:
-        vnir, swir = keep & (product.detector == 0), keep & (product.detector == 1)
+    if raw.detector is not None:
+        vnir, swir = keep & (raw.detector == 0), keep & (raw.detector == 1)
         if vnir.any() and swir.any() and options.overlap == "swir":
             keep &= swir | (wavelength < wavelength[swir].min())
         elif vnir.any() and swir.any():
             keep &= vnir | (wavelength > wavelength[vnir].max())
     kept = np.flatnonzero(keep)
-    kept = kept[np.lexsort((kept, ~product.good[kept], wavelength[kept]))]
+    kept = kept[np.lexsort((kept, ~raw.good[kept], wavelength[kept]))]
     return kept[np.diff(wavelength[kept], prepend=0.0) > 0]
 
 
 def _bands(
     wavelength: FloatArray,
     order: BandIndex,
-    product: Product,
+    raw: RawScene,
     options: SceneSettings,
     samples: npt.NDArray[np.float32],
 ) -> Bands:
     fwhm = estimated_fwhm(wavelength)
-    if product.fwhm_nm is not None and len(product.fwhm_nm) == len(product.good):
-        given = product.fwhm_nm[order]
+    if raw.fwhm_nm is not None and len(raw.fwhm_nm) == len(raw.good):
+        given = raw.fwhm_nm[order]
         fwhm = np.where(np.isfinite(given) & (given > 0), given, fwhm)
-    good = product.good[order] & ~_missing(samples)
+    good = raw.good[order] & ~_missing(samples)
     good &= outside(wavelength, options.bad_bands)
     if not good.any():
         raise SceneError(
             "has no good band left",
-            path=product.path,
+            path=raw.path,
             remedy="check --bad-bands and the file's bad-band list",
         )
     return Bands(wavelength_nm=wavelength, fwhm_nm=fwhm, good=good)
 
 
-def _samples(product: Product, order: BandIndex) -> npt.NDArray[np.float32]:
+def _samples(raw: RawScene, order: BandIndex) -> npt.NDArray[np.float32]:
     """Spectra of the pixels, in windows spread over the scene, that hold any value: (pixels, bands).
 
     A few windows do when every band is seen in them; each may cost a whole block of the file.
     """
-    grid = product.grid
+    grid = raw.grid
     rows, cols = min(grid.height, _SAMPLE_PIXELS), min(grid.width, _SAMPLE_PIXELS)
     spectra = np.empty((0, len(order)), dtype=np.float32)
     filled = 0
     for down, right in _SAMPLE_PLACES:
         window = Window(int(down * (grid.height - rows)), int(right * (grid.width - cols)), rows, cols)
-        with reading(product.path):
-            seen = product.reader.read(window, order).reshape(-1, len(order))
+        with reading(raw.path):
+            seen = raw.reader.read(window, order).reshape(-1, len(order))
         seen = seen[np.isfinite(seen).any(axis=1)]
         filled += bool(np.nan_to_num(seen).any())  # a black border says nothing about the values
         spectra = np.concatenate([spectra, seen])
@@ -192,7 +184,7 @@ def _missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     return np.asarray(np.isnan(samples).mean(axis=0) > _NEARLY_ALL)
 
 
-def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32]) -> None:
+def _check_reflectance_range(raw: RawScene, samples: npt.NDArray[np.float32]) -> None:
     spectra = samples[np.nan_to_num(samples).any(axis=1)]
     values = spectra[np.isfinite(spectra)]
     typical = float(np.median(values)) if len(values) else 0.0
@@ -201,13 +193,13 @@ def _check_reflectance_range(product: Product, samples: npt.NDArray[np.float32])
     scale = "0.01" if typical < 100 else "1e-4"
     raise UnclearSceneError(
         f"typical value {typical:.4g} is no reflectance, and no scale is given in the file",
-        path=product.path,
+        path=raw.path,
         remedy=f"add --scale {scale} for scaled reflectance, or --quantity radiance",
     )
 
 
-def _acquisition(product: Product, options: SceneSettings) -> Acquisition:
-    acquired = _with_place(product.acquisition, product.grid)
+def _acquisition(raw: RawScene, options: SceneSettings) -> Acquisition:
+    acquired = _with_place(raw.acquisition, raw.grid)
     zenith, azimuth = acquired.sun_zenith_deg, acquired.sun_azimuth_deg
     if zenith is None or azimuth is None:
         computed = _sun_position(acquired)

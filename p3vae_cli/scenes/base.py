@@ -1,6 +1,6 @@
 """What every scene offers, whatever its file format.
 
-A product family contributes a `CubeReader` (raw access to one file layout) and a `Product` (what its
+A product family contributes a `CubeReader` (raw access to one file layout) and a `RawScene` (what its
 metadata says, band by band as filed). `assemble` turns these into a `Scene`, so that everything common
 to all products (band order, masking, what the user overrides by option) is done once.
 """
@@ -103,11 +103,10 @@ class OrthoGrid(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class RawScene:
     """What a file says about itself, its bands as filed (every order, zeros and overlaps included)."""
 
     path: Path
-    name: str
     level: str | None
     grid: Grid
     wavelength_nm: FloatArray | None
@@ -128,6 +127,8 @@ class Product:
     ortho: OrthoGrid | None = None
     guessed_scale: bool = False
     """True when no metadata says how counts become reflectance, so that values must be checked."""
+    product: str | None = None
+    """Name of the product, where it is not that of the driver."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ class Scene:
 
     path: Path
     product: str
-    """E.g. "PRISMA", "EnMAP", "EMIT", "ENVI", "GeoTIFF"."""
+    """As its driver calls it, e.g. "PRISMA"."""
     level: str | None
     grid: Grid
     bands: Bands

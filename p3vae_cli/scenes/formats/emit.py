@@ -28,14 +28,16 @@ from p3vae.cli.scenes.base import (
     FloatArray,
     Grid,
     Pixels,
-    Product,
     Quantity,
+    RawScene,
     as_slice,
     reading,
 )
 from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_as, open_hdf5, small_array, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import utc_time
+from p3vae.cli.scenes.registry import Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window, windows
 
 _FILL = -9999.0
@@ -159,12 +161,11 @@ def _physical(values: npt.NDArray[np.float32], factor: np.float32) -> npt.NDArra
     return values
 
 
-def open_product(path: Path) -> Product:
-    """Opens an EMIT granule that holds radiance or reflectance and a GLT."""
-    return open_as(path, _product)
+def _open(path: Path, options: SceneSettings) -> RawScene:
+    return open_as(path, _raw_scene)
 
 
-def _product(path: Path, file: h5py.File) -> Product:
+def _raw_scene(path: Path, file: h5py.File) -> RawScene:
     kind = next((name for name in _KINDS if name in file), None)
     if kind is None:
         raise SceneError(
@@ -186,7 +187,6 @@ def _product(path: Path, file: h5py.File) -> Product:
     table = _table(path, file, cube.shape)
     described: dict[str, Any] = {
         "path": path,
-        "name": "EMIT",
         "level": level,
         "wavelength_nm": wavelength,
         "fwhm_nm": small_array(bands["fwhm"]) if "fwhm" in bands else None,
@@ -194,7 +194,7 @@ def _product(path: Path, file: h5py.File) -> Product:
         "quantity": quantity,
     }
     if quantity == "reflectance":
-        return Product(
+        return RawScene(
             grid=table.grid,
             acquisition=_acquisition(path, file, None),
             block_shape=(min(_GATHER, table.grid.height), min(_GATHER, table.grid.width)),
@@ -202,7 +202,7 @@ def _product(path: Path, file: h5py.File) -> Product:
             **described,
         )
     grid = located_grid(table.geolocation, cube.shape[0], cube.shape[1])
-    return Product(
+    return RawScene(
         grid=grid,
         acquisition=_acquisition(path, file, grid),
         block_shape=(1, grid.width),
@@ -249,7 +249,7 @@ def _map_grid(path: Path, file: h5py.File, shape: tuple[int, int]) -> Grid:
 def _acquisition(path: Path, file: h5py.File, swath: Grid | None) -> Acquisition:
     time = utc_time(text(file.attrs["time_coverage_start"])) if "time_coverage_start" in file.attrs else None
     longitude, latitude = (None, None) if swath is None else centre_of(swath)
-    companion = observation_file(path)
+    companion = _observation_file(path)
     if companion is None:
         return Acquisition(time=time, longitude_deg=longitude, latitude_deg=latitude)
     with reading(companion), open_hdf5(companion) as observed:
@@ -265,9 +265,17 @@ def _acquisition(path: Path, file: h5py.File, swath: Grid | None) -> Acquisition
     )
 
 
-def observation_file(path: Path) -> Path | None:
+def _observation_file(path: Path) -> Path | None:
     """The OBS file of the same acquisition in the same folder."""
     stamp = re.search(r"\d{8}T\d{6}", path.name)
     if stamp is None:
         return None
     return next(iter(sorted(path.parent.glob(f"*_OBS_*{stamp[0]}*.nc"))), None)
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    observation = _observation_file(path)
+    return (path,) if observation in (None, path) else (path, observation)
+
+
+DRIVER = Driver("EMIT", lambda candidate: candidate.has_group("sensor_band_parameters"), _open, _files)

@@ -15,12 +15,14 @@ import numpy as np
 import rasterio
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Product, Quantity, reading
+from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Quantity, RawScene, reading
 from p3vae.cli.scenes.formats.enmap_geometry import geolocator
 from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid
 from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.metadata import utc_time
+from p3vae.cli.scenes.registry import Candidate, Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.xml import parse_xml
 
 _IMAGE = re.compile(r"(?P<scene>ENMAP.*)-SPECTRAL_IMAGE(?P<detector>_VNIR|_SWIR)?\.TIFF?", re.IGNORECASE)
@@ -30,25 +32,25 @@ _ORBIT_KM, _EARTH_RADIUS_KM = 650.0, 6371.0
 _FILL = {"L1B": 0.0, "L1C": 0.0, "L2A": -32768.0}
 
 
-def is_enmap(path: Path) -> bool:
-    """True for the image or the metadata of an EnMAP product."""
-    return bool(_IMAGE.fullmatch(path.name) or _METADATA.fullmatch(path.name))
+def _matches(candidate: Candidate) -> bool:
+    name = candidate.path.name
+    return candidate.is_tiff_or_xml and bool(_IMAGE.fullmatch(name) or _METADATA.fullmatch(name))
 
 
-def open_product(path: Path) -> Product:
-    """Opens EnMAP from its TIF or its XML; the other one must lie beside it."""
-    image, metadata = image_and_metadata(path)
+def _open(path: Path, options: SceneSettings) -> RawScene:
+    """From the image or the metadata; the other one must lie beside it."""
+    image, metadata = _image_and_metadata(path)
     root = _parse(metadata)
     source = open_raster(image)
     try:
         with reading(metadata):
-            return _product(image, metadata, root, source)
+            return _raw_scene(image, metadata, root, source)
     except BaseException:
         source.close()
         raise
 
 
-def _product(image: Path, metadata: Path, root: ET.Element, source: rasterio.DatasetReader) -> Product:
+def _raw_scene(image: Path, metadata: Path, root: ET.Element, source: rasterio.DatasetReader) -> RawScene:
     level, detector = _level(root, metadata), _detector(image)
     if (level == "L1B") != bool(detector):
         raise _two_images(image)
@@ -66,9 +68,8 @@ def _product(image: Path, metadata: Path, root: ET.Element, source: rasterio.Dat
     if detector and locate is None:
         raise SceneError("has no geolocation (RPC)", path=metadata, remedy="download it again")
     grid = grid_of(source) if locate is None else located_grid(locate, source.height, source.width)
-    return Product(
+    return RawScene(
         path=image,
-        name="EnMAP",
         level=level,
         grid=grid,
         wavelength_nm=centre,
@@ -82,7 +83,7 @@ def _product(image: Path, metadata: Path, root: ET.Element, source: rasterio.Dat
     )
 
 
-def image_and_metadata(path: Path) -> tuple[Path, Path]:
+def _image_and_metadata(path: Path) -> tuple[Path, Path]:
     """Image and metadata: the names differ in their ending only, in either case."""
     match = _IMAGE.fullmatch(path.name) or _METADATA.fullmatch(path.name)
     if match is None:
@@ -188,3 +189,6 @@ def _two_images(path: Path) -> SceneError:
         path=path,
         remedy="give its ...-SPECTRAL_IMAGE_SWIR.TIF for methane, or order the scene as L1C or L2A",
     )
+
+
+DRIVER = Driver("EnMAP", _matches, _open, _image_and_metadata)

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Product, as_slice, reading
-from p3vae.cli.scenes.formats import geotiff
+from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, RawScene, as_slice, reading
+from p3vae.cli.scenes.formats.geotiff import files_of_image, open_any_raster
 from p3vae.cli.scenes.formats.rasters import calibration, grid_of, open_raster, to_physical
 from p3vae.cli.scenes.metadata import acquisition, flags, ignored_value, meaning, nm_per_unit, numbers
+from p3vae.cli.scenes.registry import Candidate, Driver
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
@@ -42,17 +43,22 @@ def header_of(path: Path) -> Path | None:
     return next((file for file in candidates if file.is_file() and _is_header(file)), None)
 
 
-def open_product(path: Path, options: SceneSettings) -> Product:
-    """Opens an ENVI cube from its header or its data file."""
+def _matches(candidate: Candidate) -> bool:
+    other = candidate.is_tiff_or_xml or candidate.is_hdf5 or candidate.is_zip
+    return not other and header_of(candidate.path) is not None
+
+
+def _open(path: Path, options: SceneSettings) -> RawScene:
+    """From the header or the cube."""
     header = header_of(path)
     if header is None:
         raise SceneError("has no ENVI header", path=path, remedy="put its .hdr file beside it")
     fields = read_header(header)
-    data = path if header != path else data_of(header)
+    data = path if header != path else _data_of(header)
     if fields.get("file_compression", "0").strip() != "0":
-        return geotiff.open_product(data, options)
+        return open_any_raster(data, options)
     try:
-        return _product(data, fields, options)
+        return _raw_scene(data, fields, options)
     except (KeyError, ValueError) as error:
         raise SceneError(
             f"has an unreadable field: {error}", path=header, remedy="correct the ENVI header"
@@ -198,7 +204,7 @@ def _read_exactly(file: int, target: npt.NDArray[np.generic], start: int) -> Non
         done += count
 
 
-def _product(data: Path, fields: Fields, options: SceneSettings) -> Product:
+def _raw_scene(data: Path, fields: Fields, options: SceneSettings) -> RawScene:
     layout = Layout.of(fields)
     layout.require_in(data)
     count = layout.size("b")
@@ -209,9 +215,8 @@ def _product(data: Path, fields: Fields, options: SceneSettings) -> Product:
     reader = EnviCube(data, layout, gain, offset, missing)
     wavelength, fwhm = _wavelengths(fields)
     listed = flags(fields.get("bbl", ""))
-    return Product(
+    return RawScene(
         path=data,
-        name="ENVI",
         level=fields.get("processing_level"),
         grid=_grid(data, fields),
         wavelength_nm=wavelength,
@@ -259,7 +264,7 @@ def _is_header(path: Path) -> bool:
     return start[:4] == b"ENVI" and start[4:] in (b"\n", b"\r", b" ", b"")
 
 
-def data_of(header: Path) -> Path:
+def _data_of(header: Path) -> Path:
     """The cube beside a header: only names made from the header's own are tried."""
     stem = header.with_suffix("")
     for suffix in (*_SUFFIXES, *map(str.upper, _SUFFIXES)):
@@ -267,3 +272,11 @@ def data_of(header: Path) -> Path:
         if data.is_file() and data != header:
             return data
     raise SceneError("has no data file beside it", path=header, remedy=f"put {stem.name}.img beside it")
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    header = header_of(path)
+    return files_of_image(_data_of(path) if header == path else path, header)
+
+
+DRIVER = Driver("ENVI", _matches, _open, _files, calibrated=False, specificity=1)

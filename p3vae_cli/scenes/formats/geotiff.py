@@ -13,7 +13,7 @@ import numpy.typing as npt
 import rasterio
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import FloatArray, Product
+from p3vae.cli.scenes.base import FloatArray, RawScene
 from p3vae.cli.scenes.formats.rasters import RasterCube, calibration, grid_of, open_raster
 from p3vae.cli.scenes.metadata import (
     acquisition,
@@ -24,17 +24,20 @@ from p3vae.cli.scenes.metadata import (
     numbers,
     wavelength_in_words,
 )
+from p3vae.cli.scenes.registry import Driver
 from p3vae.cli.scenes.settings import SceneSettings
 
 Fields = dict[str, str]
-_NAMES = {"GTiff": "GeoTIFF", "COG": "GeoTIFF"}
+_GEOTIFF = ("GTiff", "COG")
+_BESIDE = (".aux.xml", ".msk")
+"""Suffixes of files that GDAL reads with an image, and that change its values or its place."""
 
 
-def open_product(path: Path, options: SceneSettings) -> Product:
-    """Opens a raster whose bands are the spectrum."""
+def open_any_raster(path: Path, options: SceneSettings) -> RawScene:
+    """What a raster says of itself whose bands are the spectrum."""
     source = open_raster(path, options.drivers)
     try:
-        return _product(path, source, options)
+        return _raw_scene(path, source, options)
     except ValueError as error:
         source.close()
         raise SceneError(f"has unreadable metadata: {error}", path=path, remedy="correct its tags") from error
@@ -43,7 +46,7 @@ def open_product(path: Path, options: SceneSettings) -> Product:
         raise
 
 
-def _product(path: Path, source: rasterio.DatasetReader, options: SceneSettings) -> Product:
+def _raw_scene(path: Path, source: rasterio.DatasetReader, options: SceneSettings) -> RawScene:
     fields = _lower(source.tags()) | _lower(source.tags(ns="ENVI"))
     tags = [_lower(source.tags(band)) for band in source.indexes]
     wavelength, fwhm = _wavelengths(source, fields, tags)
@@ -53,9 +56,8 @@ def _product(path: Path, source: rasterio.DatasetReader, options: SceneSettings)
     stated = ignored_value(fields)
     missing = source.nodata if stated is None else stated
     missing = missing if options.nodata is None else options.nodata
-    return Product(
+    return RawScene(
         path=path,
-        name=_NAMES.get(source.driver, source.driver),
         level=fields.get("processing_level"),
         grid=grid_of(source),
         wavelength_nm=wavelength,
@@ -66,6 +68,7 @@ def _product(path: Path, source: rasterio.DatasetReader, options: SceneSettings)
         block_shape=source.block_shapes[0],
         reader=RasterCube(source, gain, offset, missing),
         guessed_scale=guessed,
+        product=None if source.driver in _GEOTIFF else source.driver,
     )
 
 
@@ -115,3 +118,19 @@ def _good(fields: Fields, tags: list[Fields]) -> npt.NDArray[np.bool_]:
 
 def _lower(tags: dict[str, str]) -> Fields:
     return {key.lower().replace(" ", "_"): value for key, value in tags.items()}
+
+
+def files_of_image(image: Path, header: Path | None = None) -> tuple[Path, ...]:
+    """An image that GDAL reads, its header, and what GDAL reads with it."""
+    beside = (header, *(image.with_name(f"{image.name}{suffix}") for suffix in _BESIDE))
+    return (image, *(file for file in beside if file is not None and file.is_file()))
+
+
+DRIVER = Driver(
+    "GeoTIFF",
+    lambda candidate: not (candidate.is_hdf5 or candidate.is_zip),
+    open_any_raster,
+    files_of_image,
+    calibrated=False,
+    specificity=0,
+)

@@ -22,8 +22,8 @@ from p3vae.cli.scenes.base import (
     BandIndex,
     FloatArray,
     Grid,
-    Product,
     Quantity,
+    RawScene,
     as_slice,
     reading,
 )
@@ -37,6 +37,8 @@ from p3vae.cli.scenes.formats.prisma_geometry import (
 )
 from p3vae.cli.scenes.formats.rasters import to_physical
 from p3vae.cli.scenes.metadata import utc_time
+from p3vae.cli.scenes.registry import Candidate, Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 _SWATH = re.compile(r"PRS_L(1|2B|2C|2D)_(HCO|HRC|PCO|PRC)")
@@ -124,8 +126,13 @@ class PrismaCube:
         return oriented
 
 
-def open_product(path: Path) -> Product:
-    """Opens a PRISMA product from its .he5 or from the zip archive it is delivered in."""
+def _matches(candidate: Candidate) -> bool:
+    """HDF-EOS5, or a zip archive, as it is delivered; opening says if it is of another sensor."""
+    return candidate.is_zip or candidate.has_group("HDFEOS")
+
+
+def _open(path: Path, options: SceneSettings) -> RawScene:
+    """From the .he5 or from the archive."""
     if zipfile.is_zipfile(path):
         archive = Hdf5Archive(path, ".he5")
         file, release = archive.file, archive.close
@@ -134,13 +141,13 @@ def open_product(path: Path) -> Product:
         release = file.close
     try:
         with reading(path):
-            return _product(path, file, release)
+            return _raw_scene(path, file, release)
     except BaseException:
         release()
         raise
 
 
-def _product(path: Path, file: h5py.File, release: Callable[[], None]) -> Product:
+def _raw_scene(path: Path, file: h5py.File, release: Callable[[], None]) -> RawScene:
     level, swath = _swath(path, file)
     detectors = _detectors(path, file, swath, level)
     geolocation = Geolocation.find(swath)
@@ -154,9 +161,8 @@ def _product(path: Path, file: h5py.File, release: Callable[[], None]) -> Produc
     centre, fwhm, good = _band_lists(file, detectors)
     is_swath = level != "2D"
     calibration = file if "KDP_AUX" in file else swath  # at the root in the files known to us
-    return Product(
+    return RawScene(
         path=path,
-        name="PRISMA",
         level=f"L{level}",
         grid=grid,
         wavelength_nm=centre,
@@ -256,3 +262,6 @@ def _acquisition(file: h5py.File, swath: h5py.Group, grid: Grid) -> Acquisition:
 
 def _angle(file: h5py.File, name: str) -> float | None:
     return float(attribute(file, name)) if name in file.attrs else None
+
+
+DRIVER = Driver("PRISMA", _matches, _open, specificity=1)

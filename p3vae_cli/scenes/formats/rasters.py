@@ -15,6 +15,7 @@ from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Quantity, reading
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.metadata import Meaning
+from p3vae.cli.scenes.registry import product_names
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
@@ -30,7 +31,7 @@ def open_raster(path: Path, drivers: Sequence[str] = ()) -> rasterio.DatasetRead
         raise SceneError(
             str(error.__cause__),
             path=path,
-            remedy="give a GeoTIFF, ENVI, PRISMA, EnMAP or EMIT file; others need --driver NAME",
+            remedy=f"give a file of {product_names()}; others need --driver NAME",
         ) from error
     if not source.count:
         source.close()

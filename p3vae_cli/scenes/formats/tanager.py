@@ -25,13 +25,15 @@ from p3vae.cli.scenes.base import (
     FloatArray,
     Geolocator,
     Grid,
-    Product,
     Quantity,
+    RawScene,
     as_slice,
 )
 from p3vae.cli.scenes.formats.hdf5 import group, open_as, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import radiance_factor
+from p3vae.cli.scenes.registry import Candidate, Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 _SWATH, _GRID = "HDFEOS/SWATHS/HYP", "HDFEOS/GRIDS/HYP"
@@ -122,17 +124,15 @@ class _Fields:
         return None
 
 
-def is_tanager(file: h5py.File) -> bool:
-    """True for a file with the groups of a Tanager product."""
-    return _SWATH in file or _GRID in file
+def _matches(candidate: Candidate) -> bool:
+    return candidate.has_group(_SWATH) or candidate.has_group(_GRID)
 
 
-def open_product(path: Path) -> Product:
-    """Opens a basic or ortho product."""
-    return open_as(path, _product)
+def _open(path: Path, options: SceneSettings) -> RawScene:
+    return open_as(path, _raw_scene)
 
 
-def _product(path: Path, file: h5py.File) -> Product:
+def _raw_scene(path: Path, file: h5py.File) -> RawScene:
     fields = _Fields.of(file)
     name = next((name for name in _CUBES if name in fields.data), None)
     if name is None:
@@ -147,9 +147,8 @@ def _product(path: Path, file: h5py.File) -> Product:
     locate = fields.geolocator((height, width)) if is_swath else None
     grid = _utm_grid(path, file, height, width) if locate is None else located_grid(locate, height, width)
     wavelength, fwhm = (_band_list(cube, key, bands) for key in ("wavelengths", "fwhm"))
-    return Product(
+    return RawScene(
         path=path,
-        name="Tanager",
         level=f"{'basic' if is_swath else 'ortho'} {level}",
         grid=grid,
         wavelength_nm=wavelength,
@@ -232,3 +231,6 @@ def _epsg(hyp: h5py.Group, described: str) -> int | None:
     if not 1 <= abs(number) <= 60:
         return None
     return (32600 if number > 0 else 32700) + abs(number)
+
+
+DRIVER = Driver("Tanager", _matches, _open)

@@ -13,7 +13,7 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
 from p3vae.cli.methane.plume_maps import ClearFigures, fill_from_neighbours
-from p3vae.cli.methane.plumes import effective_wind
+from p3vae.cli.methane.plumes import effective_wind, winds_at
 from p3vae.cli.methane.settings import PlumeSettings, WindSource
 from p3vae.cli.rasters.areas import pixel_area_m2
 from p3vae.cli.scenes.base import Grid
