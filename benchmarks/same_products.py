@@ -50,7 +50,10 @@ COMMANDS = (
     ("invert-methane", "prisma_l1.he5", "--method", "mag1c", "--bad-bands", "1300-1450"),
     ("brightness", "envi.img", TOWN),
 )
-REAL = (("classify", "{potsdam}"), ("irradiance-map", "{potsdam}"))
+REAL = (
+    ("classify", "{potsdam}", "--scale", "1e-4"),
+    ("irradiance-map", "{potsdam}", "--scale", "1e-4"),
+)
 
 
 def make(program: Path, folder: Path, inputs: Path, potsdam: Path | None) -> None:

@@ -169,7 +169,7 @@ def _plain(value: Any) -> Any:
 def _click_option(name: str, default: Any, declared: Declared) -> click.Option:
     more = dict(declared.click)
     pair = any("/" in spelling for spelling in declared.spellings)
-    if isinstance(default, bool) and not pair:
+    if isinstance(default, bool) and not pair and "type" not in more:
         more["is_flag"] = True
     if not (more.get("multiple") or more.get("required") or declared.parse):
         more.setdefault("default", default)

@@ -8,7 +8,7 @@ import numpy as np
 
 from p3vae.cli.errors import UsageError
 from p3vae.cli.landcover.settings import LightSettings
-from p3vae.cli.run.fitness import sun_zenith
+from p3vae.cli.run.fitness import sun_above_horizon
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.tables import read_columns
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
@@ -19,7 +19,7 @@ _COLUMNS = ("wavelength_nm", "direct", "diffuse")
 
 def scene_irradiance(scene: Scene, bands: Bands, options: LightSettings) -> SpectralIrradiance:
     """Direct and diffuse irradiance on flat ground at `bands`, for the sun of `scene`."""
-    zenith = sun_zenith(scene)
+    zenith = sun_above_horizon(scene)
     if options.table is not None:
         return _from_table(options.table, bands, zenith)
     time = scene.acquisition.time

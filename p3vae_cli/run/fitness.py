@@ -45,12 +45,18 @@ def sun_zenith(scene: Scene) -> float:
     return zenith
 
 
-def require_land_cover(scene: Scene) -> None:
-    """Refuse a scene whose land cover and light cannot be told, whatever the model."""
-    require_quantity(scene, "reflectance", "a land-cover model")
+def sun_above_horizon(scene: Scene) -> float:
+    """Zenith of the sun [degree], which must give direct light."""
     zenith = sun_zenith(scene)
     if not 0 <= zenith < 90:
         raise SceneError(f"a sun zenith of {zenith:g} degrees gives no direct light", path=scene.path)
+    return zenith
+
+
+def require_land_cover(scene: Scene) -> None:
+    """Refuse a scene whose land cover and light cannot be told, whatever the model."""
+    require_quantity(scene, "reflectance", "a land-cover model")
+    sun_above_horizon(scene)
 
 
 def require_methane(scene: Scene) -> None:
@@ -136,7 +142,7 @@ def require_usable(scene: Scene, bands: Bands, model: str) -> int:
     count = int(usable_bands(bands, scene.bands).sum())
     if count < FEWEST_USABLE:
         raise BandMismatchError(
-            f"{count} of its bands lie where the model {model} has any, {FEWEST_USABLE} are needed",
+            f"{count} of its bands lie where the model has any, {FEWEST_USABLE} are needed",
             path=scene.path,
             remedy=f"the model {model} needs bands from {bands.wavelength_nm[0]:.0f} to "
             f"{bands.wavelength_nm[-1]:.0f} nm",

@@ -106,8 +106,7 @@ def make_products(
     require_ours(folder / manifest, overwrite=outputs.overwrite, inputs=inputs)
     area = mapped_area(scene, outputs)
     grid, origin = subgrid(scene.grid, area), (area.row, area.col)
-    to_utm = outputs.grid == "utm"
-    if to_utm and grid.transform is None and not grid.gcps:
+    if outputs.to_utm and grid.transform is None and not grid.gcps:
         raise UsageError("a UTM grid needs a georeferenced scene", path=scene.path)
     require_space(folder, area.pixels * sum(spec.bytes_per_pixel for spec in mapper.specs.values()))
     mapper.prepare(steps)
@@ -225,8 +224,7 @@ class _SinkMaker:
         valid: int,
     ) -> MapFiles:
         """Maps of an area on a map grid, if it has one, with those of the swath that they come from."""
-        utm = self.outputs.grid == "utm"
-        onto = swath_map(scene, area, grid, utm=utm, pixel_size=self.outputs.pixel_size)
+        onto = swath_map(scene, area, grid, utm=self.outputs.to_utm, pixel_size=self.outputs.pixel_size)
         specs, swath = {key: sink.spec for key, sink in sinks.items()}, None
         if onto is not None:
             seen, sinks, rasters = sinks, {}, {}

@@ -50,11 +50,12 @@ def load_land_cover(path: Path | None, device: str = "auto") -> LandCoverModel:
     """A land-cover model from its file; None is the shipped one. One is kept, however many scenes it maps."""
     chosen = find_model(path)
     with model_errors(chosen):
-        return _loaded(chosen, resolve_device(device), chosen.stat().st_mtime_ns)
+        written_ns = chosen.stat().st_mtime_ns if chosen.is_file() else 0
+        return _loaded(chosen, resolve_device(device), written_ns)
 
 
 @lru_cache(maxsize=1)
-def _loaded(path: Path, device: str, modified_ns: int) -> LandCoverModel:
+def _loaded(path: Path, device: str, written_ns: int) -> LandCoverModel:
     # Not from `train`, which imports a second's worth of libraries.
     from p3vae.models.landcover.model import load_model
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import click
 
@@ -87,6 +87,7 @@ class OutputSettings(Settings):
         False,
         "--stac",
         group=OUTPUT,
+        decides=False,
         help="Write a STAC item beside each manifest, and a collection of them.",
     )
     creation_options: Mapping[str, str] | None = option(
@@ -130,13 +131,14 @@ class OutputSettings(Settings):
     bbox_crs: str | None = option(
         None, "--bbox-crs", metavar="CRS", group=AREA, help="CRS of --bbox. Default: the scene's."
     )
-    grid: Literal["scene", "utm"] = option(
-        "scene",
+    to_utm: bool = option(
+        False,
         "--grid",
         type=click.Choice(["scene", "utm"]),
+        parse=lambda grid: grid == "utm",
         group=AREA,
         help="Grid of a swath's products: the map grid in the file (EMIT), else the detector's with control "
-        "points, or UTM.",
+        "points, or UTM. Default: scene.",
     )
     pixel_size: float | None = option(
         None, "--pixel-size", type=POSITIVE, metavar="M", group=AREA, help="Of --grid utm."
@@ -242,8 +244,12 @@ class OutputSettings(Settings):
     def __post_init__(self) -> None:
         if self.bbox_crs and not self.bbox:
             raise UsageError("--bbox-crs is of no use without --bbox", remedy="give both or none")
-        if self.pixel_size and self.grid != "utm":
+        if self.pixel_size and not self.to_utm:
             raise UsageError("--pixel-size is of no use without --grid utm", remedy="give both or none")
+
+    def request(self) -> dict[str, Any]:
+        """Creation options as a mapping, empty or not."""
+        return super().request() | {"creation_options": dict(self.creation_options or {})}
 
     def target_of(self, scene: Path) -> tuple[Path, str]:
         """Where the products of a scene go (or the raster itself), and the first part of their names."""

@@ -56,6 +56,7 @@ class SceneTask:
             **settings.request(),
             "scene_options": scene_settings.request(),
             **outputs.request(),
+            **({"stac": True} if outputs.stac else {}),
         }
         inputs = (*scenes, *declared_inputs(), *([outputs.mask] if outputs.mask else []))
         return cls(settings, scene_settings, outputs, hashed_files(asked), inputs)

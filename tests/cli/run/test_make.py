@@ -136,7 +136,7 @@ def test_a_swath_is_put_on_a_utm_grid_at_the_right_place(tmp_path):
     scene = memory_scene(cube, swath_grid(70, 90))
     specs = {"place": MapSpec("place", "longitude and latitude", band_descriptions=("longitude", "latitude"))}
     mapper = FunctionMapper(lambda tile: {"place": np.moveaxis(tile.values, -1, 0)}, specs)
-    maps = fake_scene.make(scene, mapper, tmp_path, grid="utm", pixel_size=20.0)
+    maps = fake_scene.make(scene, mapper, tmp_path, to_utm=True, pixel_size=20.0)
     with rasterio.open(paths_of(maps)[0]) as raster:
         assert raster.crs.to_epsg() == 32631
         assert raster.res == (20.0, 20.0)
@@ -155,7 +155,7 @@ def test_a_swath_is_put_on_a_utm_grid_at_the_right_place(tmp_path):
 
 
 def test_classes_on_a_utm_grid_stay_classes(tmp_path):
-    maps = make(memory_scene(random_cube(), swath_grid(70, 90)), tmp_path, grid="utm")
+    maps = make(memory_scene(random_cube(), swath_grid(70, 90)), tmp_path, to_utm=True)
     assert set(np.unique(read(paths_of(maps)[0]))) == {0, 1, 2}
     with rasterio.open(paths_of(maps)[0]) as raster:
         counts = np.bincount(raster.read(1).ravel())
@@ -263,7 +263,7 @@ def test_a_scene_that_is_nowhere_on_earth_gives_maps_that_are_nowhere(tmp_path):
     with pytest.warns(NotGeoreferencedWarning):
         np.testing.assert_array_equal(read(paths_of(maps)[1])[1], cube.mean(axis=-1))
     with pytest.raises(UsageError, match="needs a georeferenced scene"):
-        make(nowhere, tmp_path / "utm", grid="utm")
+        make(nowhere, tmp_path / "utm", to_utm=True)
 
 
 def test_one_file_for_two_maps_is_refused(tmp_path):
