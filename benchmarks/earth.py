@@ -1,6 +1,6 @@
 """The shipped model `earth` on real scenes it never saw, through the command line.
 
-    python benchmarks/earth.py --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
+    python -m benchmarks earth --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
 
 Four broad classes: vegetation (tree, grass, dry), built-up, bare, water. Dry vegetation counts as vegetation;
 `dry as bare` gives the accuracy if it counts as bare ground. Beside it, on the same library and the same
@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from earth_library.build import withheld_pixels
-from earth_library.ground import Ground
-from earth_library.legend import CLASSES, MATERIALS
-from earth_library.sources import MaterialSpectra, model_bands, read_spectra
-from landcover_tasks import sun_zenith
-from protocols import add_data_option, real
 from rasterio.errors import NotGeoreferencedWarning
-from reporting import write
 from sklearn.neural_network import MLPClassifier
 
+from benchmarks.earth_library.build import withheld_pixels
+from benchmarks.earth_library.ground import Ground
+from benchmarks.earth_library.legend import CLASSES, MATERIALS
+from benchmarks.earth_library.sources import MaterialSpectra, model_bands, read_spectra
+from benchmarks.landcover_tasks import sun_zenith
+from benchmarks.protocols import add_data_option, real
+from benchmarks.reporting import write
 from p3vae.paper.reproduce import toulouse
 from p3vae.physics.illumination import clear_sky_irradiance
 from p3vae.physics.spectral_response import Bands, resampling_matrix

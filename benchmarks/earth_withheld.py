@@ -1,6 +1,6 @@
 """The recipe of `earth` on withheld spectra: libraries, cover fractions and unknown materials.
 
-    python benchmarks/earth_withheld.py --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
+    python -m benchmarks earth_withheld --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
 
 Half of the spectra of every material and source are learned from, pixels are made of the other half: mixtures
 of one to three materials at a sun zenith of 35 degrees, as the recipe makes them. Fractions stand beside
@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from earth_library.build import halves, withheld_pixels
-from earth_library.fit import fit_earth
-from earth_library.ground import Ground
-from earth_library.legend import CLASSES, MATERIALS
-from earth_library.sources import MaterialSpectra, model_bands, read_spectra
-from protocols import add_data_option
-from reporting import write
 from scipy.optimize import nnls
 
+from benchmarks.earth_library.build import halves, withheld_pixels
+from benchmarks.earth_library.fit import fit_earth
+from benchmarks.earth_library.ground import Ground
+from benchmarks.earth_library.legend import CLASSES, MATERIALS
+from benchmarks.earth_library.sources import MaterialSpectra, model_bands, read_spectra
+from benchmarks.protocols import add_data_option
+from benchmarks.reporting import write
 from p3vae.models.metrics import calibration_error, log_loss
 from p3vae.physics.illumination import clear_sky_irradiance
 

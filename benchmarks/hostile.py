@@ -1,4 +1,4 @@
-"""Files, folders and names made to do harm: python -m benchmarks.hostile [--cases 2400] [--seed 1] [--write].
+"""Files, folders and names made to do harm: python -m benchmarks hostile [--cases 2400] [--seed 1] [--write].
 
 Each case is a folder of a user's files to which somebody has added something, and one call, in a process of
 its own. Wrong is: a file of the user's that changed or went, a read of a file that was not given, a request,
@@ -457,7 +457,7 @@ def report(document: dict[str, dict[str, dict[str, dict]]], options: argparse.Na
     lines = [
         "# Files, folders and names made to do harm",
         "",
-        f"`python -m benchmarks.hostile --cases {number} --seed {options.seed} --write`",
+        f"`python -m benchmarks hostile --cases {number} --seed {options.seed} --write`",
         "",
         "Wrong is: a file of the user's that changed or went, a read of a file that was not given,",
         "a request, a crash, a traceback, or more than 20 s of a core. Before is the program in front",

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import rasterio
-from protocols import real
 from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 
-from p3vae.cli.landcover.irradiance import LightSettings, scene_irradiance
-from p3vae.cli.landcover.train import TrainingRequest, gather
+from benchmarks.protocols import real
+from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
+from p3vae.cli.landcover.settings import TrainSettings
+from p3vae.cli.landcover.train import gather
 from p3vae.cli.run.model_files import fit_bands
 from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.settings import SceneSettings
@@ -32,7 +33,6 @@ from p3vae.models.landcover.types import (
     Prediction,
     Surroundings,
     TrainingSet,
-    TrainingSettings,
 )
 from p3vae.paper.reproduce import toulouse, townscape
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
@@ -163,8 +163,8 @@ def _gathered(
     path: Path, labels: Path, names: tuple[str, ...], options: SceneSettings, seed: int
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """What `p3vae train` learns from."""
-    settings = TrainingSettings(seed=seed)
-    return gather(TrainingRequest((path,), labels, Path("unused"), settings, class_names=names), options)
+    asked = TrainSettings((path,), labels, output=Path("unused"), seed=seed, class_names=names)
+    return gather(asked, options)
 
 
 def _whole(path: Path, bands: Bands, options: SceneSettings) -> tuple[Array, SpectralIrradiance]:
@@ -174,7 +174,7 @@ def _whole(path: Path, bands: Bands, options: SceneSettings) -> tuple[Array, Spe
         spectra = fit_bands(scene, bands, "task")(tile.values.reshape(-1, tile.values.shape[-1]))
         spectra = spectra.reshape(*tile.valid.shape, len(bands)).copy()
         spectra[~tile.valid] = np.nan
-        return spectra, scene_irradiance(scene, bands, LightSettings())
+        return spectra, scene_irradiance(scene, bands, IrradianceOptions())
 
 
 def _read(path: Path) -> Array:

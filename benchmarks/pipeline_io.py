@@ -1,6 +1,6 @@
 """How much the pipeline adds to reading, and how much memory it needs.
 
-    python benchmarks/pipeline_io.py
+    python -m benchmarks pipeline_io
 
 For a 1000 x 1000 x 230 cube of uint16 in each layout: time of the whole pipeline with the brightness
 map (reading, scaling, masking, computing, writing a COG with style and manifest) divided by the time of
@@ -286,7 +286,7 @@ def main() -> None:
     if arguments.no_save:
         return
     record = {
-        "command": "python benchmarks/pipeline_io.py",
+        "command": "python -m benchmarks pipeline_io",
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": os.getloadavg()[1],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",

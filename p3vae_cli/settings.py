@@ -58,9 +58,9 @@ class Declared:
 
     @property
     def keyword(self) -> str:
-        """Its name in Python and in TOML files, there with dashes."""
-        longest = max((part.split("/")[0] for part in self.spellings), key=len)
-        return longest.lstrip("-").replace("-", "_")
+        """Its name in Python: the first long option, without dashes."""
+        long = next(part for part in self.spellings if part.startswith("--"))
+        return long.split("/")[0].removeprefix("--").replace("-", "_")
 
 
 def option(

@@ -1,4 +1,4 @@
-"""Pixels on which a methane retrieval cannot be trusted: cloud, water, flare, saturation."""
+"""Pixels on which a methane retrieval cannot be trusted, by their spectra: cloud, water, flare and so on."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class MethaneMapper(Mapper):
         self._view = MethaneScene.from_scene(scene, drawn, self._gas, settings.largest_ppm_m)
         self._fitted = fit_method(scene, self._view, drawn, settings, self._device, progress)
         return_memory()
-        self._tiles = MethaneTiles(self._fitted, self._view, quality_mask=settings.quality_mask)
+        self._tiles = MethaneTiles(self._fitted, self._view, quality_mask=scene.quality_mask)
 
     def __call__(self, tile: SpectraTile) -> Mapping[str, npt.NDArray[Any]]:
         """Enhancement, std, sensitivity and quality of a tile."""
@@ -126,7 +126,7 @@ def _settings(
         "absorption_scale": options.absorption_scale,
         "max_ppm_m": method.settings.max_ppm_m if isinstance(method, MethaneP3VAE) else options.largest_ppm_m,
         "smile": view.optics.detector_columns is not None,
-        "quality_mask": options.quality_mask,
+        "quality_mask": scene.quality_mask,
         "prior": None
         if prior is None
         else {

@@ -152,12 +152,6 @@ class RetrievalSettings(MappingSettings):
         group=RETRIEVAL,
         help="Largest enhancement considered. Default: 50,000, or that of the model.",
     )
-    quality_mask: bool = option(
-        True,
-        "--quality-mask/--no-quality-mask",
-        group=RETRIEVAL,
-        help="Leave cloud, water, flares out of the maps, or keep every pixel.",
-    )
     absorption: Path | None = option(
         None,
         "--absorption",

@@ -35,6 +35,7 @@ def summarise(scene: Scene) -> dict[str, Any]:
         "bounds": _bounds(scene.grid),
         "pixel_size": _pixel_size(scene.grid),
         "quantity": scene.quantity,
+        "flags": list(scene.flags.names) if scene.flags else [],
         "unit": UNITS[scene.quantity],
         "sun_zenith_deg": acquisition.sun_zenith_deg,
         "sun_azimuth_deg": acquisition.sun_azimuth_deg,
@@ -93,6 +94,8 @@ def render(summary: dict[str, Any]) -> RenderableType:
     table.add_row("View zenith", _degrees(summary["view_zenith_deg"]))
     table.add_row("Time", summary["time"] or "unknown")
     table.add_row("Place", _place(summary["longitude_deg"], summary["latitude_deg"]))
+    if summary["flags"]:
+        table.add_row("Flagged", f"{' and '.join(summary['flags'])} by the product, see --quality-mask")
     table.add_row("Nodata", f"{100 * (1 - summary['valid_fraction']):.1f} % of pixels")
     table.add_row("Fit for", fit_line(summary["commands"]))
     for reason in unfit_lines(summary["commands"]):

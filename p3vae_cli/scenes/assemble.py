@@ -11,9 +11,17 @@ from pyproj import Transformer
 from pyproj.exceptions import ProjError
 
 from p3vae.cli.errors import SceneError, UnclearSceneError
-from p3vae.cli.scenes.base import Acquisition, BandIndex, FloatArray, Grid, RawScene, Scene, reading
+from p3vae.cli.scenes.base import (
+    Acquisition,
+    BandIndex,
+    FloatArray,
+    Grid,
+    RawScene,
+    Scene,
+    reading,
+)
 from p3vae.cli.scenes.metadata import estimated_fwhm
-from p3vae.cli.scenes.overrides import WavelengthTable, read_wavelengths_file
+from p3vae.cli.scenes.overrides import WavelengthTable, wavelengths_of
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.spectral_response import Bands, outside
@@ -52,17 +60,17 @@ def _assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
         raise UnclearSceneError(
             "has no wavelengths",
             path=raw.path,
-            remedy="give them with --wavelengths-file CSV (wavelength_nm)",
+            remedy="give them with --wavelengths CSV (wavelength_nm), or a sensor, e.g. sentinel-2",
         )
     if len(wavelength) != len(raw.good):
         raise SceneError(
             f"lists {len(wavelength)} wavelengths for {len(raw.good)} bands",
             path=raw.path,
-            remedy="give one line per band with --wavelengths-file",
+            remedy="give one line per band with --wavelengths",
         )
     order = _band_order(wavelength, raw, options)
     if len(order) == 0:
-        raise SceneError("has no band with a wavelength", path=raw.path, remedy="use --wavelengths-file")
+        raise SceneError("has no band with a wavelength", path=raw.path, remedy="use --wavelengths")
     samples = _samples(raw, order)
     bands = _bands(wavelength[order], order, raw, options, samples)
     if raw.guessed_scale:
@@ -83,6 +91,8 @@ def _assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
         column_fwhm_nm=None if widths is None else widths[:, order],
         geolocator=raw.geolocator,
         ortho=raw.ortho,
+        flags=raw.flags,
+        quality_mask=options.quality_mask,
     )
 
 
@@ -103,7 +113,7 @@ def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
 def _with_wavelengths_file(raw: RawScene, options: SceneSettings) -> RawScene:
     if options.wavelengths_file is None:
         return raw
-    table: WavelengthTable = read_wavelengths_file(options.wavelengths_file)
+    table: WavelengthTable = wavelengths_of(options.wavelengths_file, len(raw.good))
     if len(table.wavelength_nm) != len(raw.good):
         raise SceneError(
             f"lists {len(table.wavelength_nm)} wavelengths, but {raw.path} has {len(raw.good)} bands",

@@ -25,6 +25,7 @@ from rasterio.crs import CRS
 from rasterio.errors import RasterioError
 
 from p3vae.cli.errors import P3vaeError, SceneError
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.tiling import SpectraTile, Window
 from p3vae.physics.spectral_response import Bands
@@ -129,6 +130,8 @@ class RawScene:
     """True when no metadata says how counts become reflectance, so that values must be checked."""
     product: str | None = None
     """Name of the product, where it is not that of the driver."""
+    flags: Flags | None = None
+    """Cloud and cirrus as the product has them; None where it says nothing of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +161,10 @@ class Scene:
     geolocator: Geolocator | None = field(default=None, repr=False)
     ortho: OrthoGrid | None = field(default=None, repr=False)
     """The map grid of a swath onto which its products are mapped; None where the file has none."""
+    flags: Flags | None = field(default=None, repr=False)
+    """Cloud and cirrus as the product has them."""
+    quality_mask: bool = True
+    """Whether what is flagged, or seen to be of no use, is left out of the maps."""
     files: tuple[FileIdentity, ...] = field(default=(), repr=False)
     """The files that it is read from, as they were before the first byte was read."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)

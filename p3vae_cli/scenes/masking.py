@@ -1,4 +1,4 @@
-"""A scene with some of its pixels left out: those where a mask is zero, or outside its polygons."""
+"""A scene with some of its pixels left out: by a mask, by polygons, or by the product's own flags."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from rasterio.errors import RasterioError
 from p3vae.cli.errors import P3vaeError, UsageError
 from p3vae.cli.scenes.base import BandIndex, CubeReader, Grid, OrthoGrid, Scene, reading, same_place
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.scenes.vectors import read_polygons
@@ -53,6 +54,21 @@ def masked(scene: Scene, mask: Path) -> Scene:
     """`scene` without the pixels where the raster `mask` is zero or nodata, or outside its polygons."""
     kept = read_mask(mask, scene.grid, scene.ortho)
     return replace(scene, reader=_MaskedReader(scene.reader, kept))
+
+
+@dataclass(frozen=True, eq=False)
+class _NotFlagged:
+    flags: Flags
+
+    def kept(self, window: Window) -> npt.NDArray[np.bool_]:
+        return ~self.flags.at(window)
+
+
+def unflagged(scene: Scene) -> Scene:
+    """`scene` without the pixels that its product flags as cloud or cirrus."""
+    if scene.flags is None:
+        return scene
+    return replace(scene, reader=_MaskedReader(scene.reader, _NotFlagged(scene.flags)))
 
 
 def read_mask(mask: Path, grid: Grid, ortho: OrthoGrid | None = None) -> Mask:

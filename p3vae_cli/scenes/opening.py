@@ -9,6 +9,7 @@ from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
 from p3vae.cli.scenes.base import RawScene, Scene, reading
 from p3vae.cli.scenes.identity import identify
+from p3vae.cli.scenes.masking import unflagged
 from p3vae.cli.scenes.registry import Candidate, driver_of
 from p3vae.cli.scenes.settings import SceneSettings
 
@@ -27,7 +28,8 @@ def open_scene(path: str | Path, overrides: SceneSettings | None = None) -> Scen
         raw = driver.open(path, options)
         if driver.calibrated:
             _refuse_calibration(raw, driver.name, options)
-        return replace(assemble(raw, driver.name, options), files=files)
+        scene = replace(assemble(raw, driver.name, options), files=files)
+        return unflagged(scene) if options.quality_mask else scene
 
 
 def scene_files(path: Path) -> tuple[Path, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.errors import SceneError
+from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.tables import read_rows
 
 _COLUMNS = ("wavelength_nm", "fwhm_nm", "good")
@@ -24,7 +25,29 @@ class WavelengthTable:
     good: npt.NDArray[np.bool_] | None
 
 
-def read_wavelengths_file(path: Path) -> WavelengthTable:
+def _sensors() -> dict[str, list[list[str]]]:
+    """Band, centre [nm], width [nm] and sizes of stacks of every sensor of the table, by its name."""
+    rows = read_rows(Path(str(files("p3vae.physics") / "data" / "sensors.csv")))[1:]
+    return {name: [row[1:] for row in rows if row[0] == name] for name in dict.fromkeys(r[0] for r in rows)}
+
+
+def wavelengths_of(name_or_path: Path, bands: int) -> WavelengthTable:
+    """The table of a known sensor for a stack of so many bands, or of a CSV."""
+    sensor = _sensors().get(str(name_or_path))
+    if sensor is None or name_or_path.is_file():
+        return _read_wavelengths_file(name_or_path)
+    chosen = [row for row in sensor if str(bands) in row[3].split()]
+    if not chosen:
+        sizes = " or ".join(map(str, sorted({int(size) for row in sensor for size in row[3].split()})))
+        raise UsageError(
+            f"--wavelengths {name_or_path} is for stacks of {sizes} bands, not {bands}",
+            remedy="give a CSV with a line per band",
+        )
+    centre, width = (np.array([float(row[column]) for row in chosen]) for column in (1, 2))
+    return WavelengthTable(centre, width, None)
+
+
+def _read_wavelengths_file(path: Path) -> WavelengthTable:
     """Reads a CSV `wavelength_nm[,fwhm_nm][,good]`; without a heading the columns are taken in that order."""
     rows = _read_rows(path)
     heading = tuple(cell.strip().lower() for cell in rows[0]) if rows else ()
@@ -47,7 +70,10 @@ def _read_rows(path: Path) -> list[list[str]]:
     try:
         rows = read_rows(path)
     except FileNotFoundError as error:
-        raise SceneError("no such file", path=path, remedy="check --wavelengths-file") from error
+        known = ", ".join(_sensors())
+        raise SceneError(
+            "no such file", path=path, remedy=f"give a CSV to --wavelengths, or one of {known}"
+        ) from error
     except (OSError, ValueError) as error:
         raise _bad_table(path, f"cannot be read as CSV: {error}") from error
     if len({len(row) for row in rows}) > 1:

@@ -11,7 +11,7 @@ import click
 
 from p3vae.cli.errors import UsageError
 from p3vae.cli.params import FILE, POSITIVE, FiniteRange
-from p3vae.cli.settings import RARE, SCENE, Settings, option
+from p3vae.cli.settings import AREA, RARE, SCENE, Settings, option
 
 _RANGE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:-\s*(\d+(?:\.\d*)?))?\s*(?:nm)?\s*")
 
@@ -58,11 +58,13 @@ class SceneSettings(Settings):
     )
     wavelengths_file: Path | None = option(
         None,
+        "--wavelengths",
         "--wavelengths-file",
         type=FILE,
-        metavar="CSV",
+        metavar="SENSOR|CSV",
         group=SCENE,
-        help="Bands of the file, in its order: wavelength_nm[,fwhm_nm][,good].",
+        help="Bands of a file that names none: those of sentinel-2, landsat-5, -7, -8 or -9, or a CSV of its "
+        "bands in their order, wavelength_nm[,fwhm_nm][,good].",
     )
     bad_bands: tuple[tuple[float, float], ...] = option(
         (),
@@ -94,6 +96,13 @@ class SceneSettings(Settings):
         metavar="VALUE",
         group=SCENE,
         help="Stored value that means 'no data', for GeoTIFF and ENVI.",
+    )
+    quality_mask: bool = option(
+        True,
+        "--quality-mask/--no-quality-mask",
+        group=AREA,
+        help="Leave out pixels that the product flags as cloud or cirrus; in methane maps also cloud, water, "
+        "flares and saturation as seen in the spectra.",
     )
     drivers: tuple[str, ...] = option(
         (),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from p3vae.cli.scenes.base import (
     as_slice,
     reading,
 )
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_as, open_hdf5, small_array, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import utc_time
@@ -50,6 +52,8 @@ _KINDS: dict[str, tuple[str, Quantity, float]] = {
     "reflectance": ("L2A", "reflectance", 1.0),
     "radiance": ("L1B", "radiance", _RADIANCE_FACTOR),
 }
+_FLAGS = ("cloud flag", "cirrus flag", "spectf-cloud flag")
+"""Names of the bands of a mask file that are read, of all versions, in small letters."""
 _TO_SENSOR_ZENITH, _TO_SUN_AZIMUTH, _TO_SUN_ZENITH = 2, 3, 4
 
 
@@ -192,6 +196,7 @@ def _raw_scene(path: Path, file: h5py.File) -> RawScene:
         "fwhm_nm": small_array(bands["fwhm"]) if "fwhm" in bands else None,
         "good": np.ones(cube.shape[2], dtype=bool) if good is None else good,
         "quantity": quantity,
+        "flags": _flags(path, cube.shape[:2], table if quantity == "reflectance" else None),
     }
     if quantity == "reflectance":
         return RawScene(
@@ -249,7 +254,7 @@ def _map_grid(path: Path, file: h5py.File, shape: tuple[int, int]) -> Grid:
 def _acquisition(path: Path, file: h5py.File, swath: Grid | None) -> Acquisition:
     time = utc_time(text(file.attrs["time_coverage_start"])) if "time_coverage_start" in file.attrs else None
     longitude, latitude = (None, None) if swath is None else centre_of(swath)
-    companion = _observation_file(path)
+    companion = _file_beside(path, "OBS")
     if companion is None:
         return Acquisition(time=time, longitude_deg=longitude, latitude_deg=latitude)
     with reading(companion), open_hdf5(companion) as observed:
@@ -265,17 +270,44 @@ def _acquisition(path: Path, file: h5py.File, swath: Grid | None) -> Acquisition
     )
 
 
-def _observation_file(path: Path) -> Path | None:
-    """The OBS file of the same acquisition in the same folder."""
+def _flags(path: Path, shape: tuple[int, int], table: EmitTable | None) -> Flags | None:
+    """Cloud and cirrus of the L2A_MASK file beside it, on the swath, or on the map through its table."""
+    beside = _file_beside(path, "MASK")
+    if beside is None:
+        return None
+
+    @cache
+    def swath() -> npt.NDArray[np.bool_]:
+        with reading(beside), open_hdf5(beside) as file:
+            names = [text(name).lower() for name in file["sensor_band_parameters/mask_bands"][:]]
+            mask = file["mask"]
+            if mask.shape != (*shape, len(names)):
+                raise ValueError(f"its mask of {mask.shape} does not fit a swath of {shape}")
+            set_ = np.zeros(shape, dtype=bool)
+            for place in (place for place, name in enumerate(names) if name in _FLAGS):
+                set_ |= mask[..., place] > 0
+            return set_
+
+    def at(window: Window) -> npt.NDArray[np.bool_]:
+        if table is None:
+            return swath()[window.slices]
+        row, col = table.swath_pixels(window)
+        return np.asarray((row >= 0) & swath()[row, col])
+
+    return Flags(("cloud", "cirrus"), at)
+
+
+def _file_beside(path: Path, kind: str) -> Path | None:
+    """The file of another kind of the same acquisition in the same folder."""
     stamp = re.search(r"\d{8}T\d{6}", path.name)
     if stamp is None:
         return None
-    return next(iter(sorted(path.parent.glob(f"*_OBS_*{stamp[0]}*.nc"))), None)
+    return next(iter(sorted(path.parent.glob(f"*_{kind}_*{stamp[0]}*.nc"))), None)
 
 
 def _files(path: Path) -> tuple[Path, ...]:
-    observation = _observation_file(path)
-    return (path,) if observation in (None, path) else (path, observation)
+    beside = (_file_beside(path, kind) for kind in ("OBS", "MASK"))
+    return (path, *(file for file in beside if file not in (None, path)))
 
 
 DRIVER = Driver("EMIT", lambda candidate: candidate.has_group("sensor_band_parameters"), _open, _files)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
+import numpy.typing as npt
 import rasterio
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Quantity, RawScene, reading
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.formats.enmap_geometry import geolocator
 from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid
@@ -23,12 +27,15 @@ from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.metadata import utc_time
 from p3vae.cli.scenes.registry import Candidate, Driver
 from p3vae.cli.scenes.settings import SceneSettings
+from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.scenes.xml import parse_xml
 
 _IMAGE = re.compile(r"(?P<scene>ENMAP.*)-SPECTRAL_IMAGE(?P<detector>_VNIR|_SWIR)?\.TIFF?", re.IGNORECASE)
 _METADATA = re.compile(r"(?P<scene>ENMAP.*)-METADATA\.XML", re.IGNORECASE)
 _PER_NM_TO_PER_UM = 1000.0
 _ORBIT_KM, _EARTH_RADIUS_KM = 650.0, 6371.0
+_FLAGS = {"cloud": "CLOUD", "cirrus": "CIRRUS"}
+"""Of the quality layers beside the image; haze, snow and shadow of clouds are ground that can be mapped."""
 _FILL = {"L1B": 0.0, "L1C": 0.0, "L2A": -32768.0}
 
 
@@ -80,6 +87,7 @@ def _raw_scene(image: Path, metadata: Path, root: ET.Element, source: rasterio.D
         block_shape=source.block_shapes[0],
         reader=RasterCube(source, gain * factor, offset * factor, _FILL[level]),
         geolocator=locate,
+        flags=_flags(image, grid),
     )
 
 
@@ -191,4 +199,39 @@ def _two_images(path: Path) -> SceneError:
     )
 
 
-DRIVER = Driver("EnMAP", _matches, _open, _image_and_metadata)
+def _flag_files(image: Path) -> dict[str, Path]:
+    """The layers that lie beside an image on its grid, by what they flag; those of L1B fit neither image."""
+    match = _IMAGE.fullmatch(image.name)
+    if match is None or match["detector"]:
+        return {}
+    names = {file.name.upper(): file for file in image.parent.iterdir()}
+    stem = f"{match['scene'].upper()}-QL_QUALITY_"
+    found = {flag: names.get(f"{stem}{end}.TIF") for flag, end in _FLAGS.items()}
+    return {flag: file for flag, file in found.items() if file is not None}
+
+
+def _flags(image: Path, grid: Grid) -> Flags | None:
+    def layer(path: Path) -> Callable[[Window], npt.NDArray[Any]]:
+        with open_raster(path) as source:
+            if source.shape != (grid.height, grid.width):
+                raise SceneError(
+                    f"has {source.width} x {source.height} pixels, its image {grid.width} x {grid.height}",
+                    path=path,
+                    remedy="use files of one product",
+                )
+
+        def read(window: Window) -> npt.NDArray[Any]:
+            with reading(path), open_raster(path) as source:
+                return np.asarray(source.read(1, window=window.slices))
+
+        return read
+
+    return Flags.of({flag: layer(path) for flag, path in _flag_files(image).items()})
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    image, metadata = _image_and_metadata(path)
+    return image, metadata, *_flag_files(image).values()
+
+
+DRIVER = Driver("EnMAP", _matches, _open, _files)

@@ -27,6 +27,7 @@ from p3vae.cli.scenes.base import (
     as_slice,
     reading,
 )
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.formats.hdf5 import Hdf5Archive, attribute, group, open_hdf5, text
 from p3vae.cli.scenes.formats.prisma_geometry import (
     Geolocation,
@@ -178,6 +179,7 @@ def _raw_scene(path: Path, file: h5py.File, release: Callable[[], None]) -> RawS
         column_wavelength_nm=column_table(calibration, "Cw", detectors, centre, centre),
         column_fwhm_nm=column_table(calibration, "Fwhm", detectors, centre, fwhm),
         geolocator=geolocation.swath_window if is_swath and geolocation is not None else None,
+        flags=_flags(swath, grid),
     )
 
 
@@ -258,6 +260,20 @@ def _acquisition(file: h5py.File, swath: h5py.Group, grid: Grid) -> Acquisition:
         longitude_deg=longitude,
         latitude_deg=latitude,
     )
+
+
+def _flags(swath: h5py.Group, grid: Grid) -> Flags | None:
+    """The cloud mask of L1, filed like the geolocation: 1 is cloud, 10 none of its classes."""
+    mask = swath.get("Data Fields/Cloud_Mask")
+    if mask is None or mask.shape != (grid.width, grid.height):
+        return None
+
+    def cloud(window: Window) -> npt.NDArray[np.bool_]:
+        rows, cols = window.slices
+        mirrored = slice(grid.width - cols.stop, grid.width - cols.start)
+        return np.asarray(mask[mirrored, rows][::-1].T == 1)
+
+    return Flags.of({"cloud": cloud})
 
 
 def _angle(file: h5py.File, name: str) -> float | None:

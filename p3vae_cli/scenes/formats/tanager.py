@@ -8,9 +8,11 @@ in the text `StructMetadata.0`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -29,6 +31,7 @@ from p3vae.cli.scenes.base import (
     RawScene,
     as_slice,
 )
+from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.formats.hdf5 import group, open_as, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import radiance_factor
@@ -160,6 +163,7 @@ def _raw_scene(path: Path, file: h5py.File) -> RawScene:
         reader=TanagerCube(file, cube, fields.data.get("nodata_pixels"), _factor(path, cube, quantity)),
         geolocator=locate,
         guessed_scale=quantity == "reflectance",
+        flags=_flags(fields.data, (height, width)),
     )
 
 
@@ -193,6 +197,16 @@ def _good_bands(cube: h5py.Dataset, bands: int) -> npt.NDArray[np.bool_]:
         if flags.size and flags.size % bands == 0:
             return np.asarray((flags.reshape(-1, bands) != 0).all(axis=0))
     return np.ones(bands, np.bool_)
+
+
+def _flags(data: h5py.Group, shape: tuple[int, int]) -> Flags | None:
+    def layer(mask: h5py.Dataset) -> Callable[[Window], npt.NDArray[Any]]:
+        return lambda window: np.asarray(mask[window.slices])
+
+    masks = {flag: data.get(f"beta_{flag}_mask") for flag in ("cloud", "cirrus")}
+    return Flags.of(
+        {flag: layer(mask) for flag, mask in masks.items() if mask is not None and mask.shape == shape}
+    )
 
 
 def _acquisition(fields: _Fields, swath: Grid | None) -> Acquisition:

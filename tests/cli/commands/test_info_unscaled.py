@@ -53,7 +53,7 @@ def test_percent_and_declared_nodata(tmp_path, scaled) -> None:
 def test_missing_wavelengths_and_single_bands(tmp_path, scaled) -> None:
     plain = write_cube(tmp_path / "plain.tif", scaled[:, 16:] / np.float32(1e4), wavelengths=False)
     text = " ".join(run("info", plain).stdout.split())
-    assert "reflectance from 0 to 1" in text and "--wavelengths-file" in text
+    assert "reflectance from 0 to 1" in text and "--wavelengths" in text
     one = json.loads(run("info", "sample_data/town_class.tif", "--json").stdout)
     assert "one band" in one["looks_like"] and one["bands"] == 1
 

@@ -65,8 +65,8 @@ def test_not_a_raster(tmp_path, content):
 
 
 def test_no_wavelengths_says_how_to_give_them(tmp_path):
-    assert "--wavelengths-file" in refusal(geotiff(tmp_path, band_tags=None))
-    assert "--wavelengths-file" in refusal(envi(tmp_path, wavelength=""))
+    assert "--wavelengths" in refusal(geotiff(tmp_path, band_tags=None))
+    assert "--wavelengths" in refusal(envi(tmp_path, wavelength=""))
 
 
 def test_wavelength_count_differs_from_band_count(tmp_path):
