@@ -20,8 +20,8 @@ from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 
 from benchmarks.protocols import real
-from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
-from p3vae.cli.landcover.settings import TrainSettings
+from p3vae.cli.landcover.irradiance import scene_irradiance
+from p3vae.cli.landcover.settings import LightSettings, TrainSettings
 from p3vae.cli.landcover.train import gather
 from p3vae.cli.run.model_files import fit_bands
 from p3vae.cli.scenes.opening import open_scene
@@ -174,7 +174,7 @@ def _whole(path: Path, bands: Bands, options: SceneSettings) -> tuple[Array, Spe
         spectra = fit_bands(scene, bands, "task")(tile.values.reshape(-1, tile.values.shape[-1]))
         spectra = spectra.reshape(*tile.valid.shape, len(bands)).copy()
         spectra[~tile.valid] = np.nan
-        return spectra, scene_irradiance(scene, bands, IrradianceOptions())
+        return spectra, scene_irradiance(scene, bands, LightSettings())
 
 
 def _read(path: Path) -> Array:
