@@ -26,7 +26,7 @@ import rasterio
 from benchmarks.measuring import PROGRAM, Call, call, load, peak_mb
 from benchmarks.reporting import RESULTS, write
 from p3vae.cli.rasters.grids import whole
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 
 TOWN = Path(__file__).parents[1] / "sample_data" / "town.tif"
 SCENES, POISONED = 300, 150

@@ -22,7 +22,7 @@ import torch
 from benchmarks.landcover_tasks import Task, tasks
 from benchmarks.protocols import add_data_option, real
 from benchmarks.reporting import write
-from p3vae.cli.landcover.model_files import default_land_cover
+from p3vae.cli.run.model_files import default_land_cover
 from p3vae.models.landcover.library.transfer import PriorModel, matched_names
 from p3vae.models.landcover.model import LandCoverModel, load_model
 from p3vae.models.landcover.train import train_land_cover

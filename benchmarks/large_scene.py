@@ -18,7 +18,7 @@ import rasterio
 from benchmarks.measuring import call, load
 from benchmarks.reporting import write
 from p3vae.cli.rasters.grids import whole
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 
 TOWN = Path(__file__).parents[1] / "sample_data" / "town.tif"
 BANDS = np.linspace(410.0, 2440.0, 400)

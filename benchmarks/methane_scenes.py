@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.protocols import add_data_option
 from benchmarks.protocols import methane_scenes as protocol
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from p3vae.models.methane.plumes.clusters import find_plumes
 from p3vae.physics.emission import KG_M2_PER_PPM_M

@@ -31,9 +31,10 @@ from affine import Affine
 from rasterio.windows import Window as RasterioWindow
 
 from p3vae.cli.rasters.files import gdal_environment
-from p3vae.cli.run.brightness import brightness_function, brightness_specs
-from p3vae.cli.run.make import RunOptions, make_products
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.run.brightness import Brightness
+from p3vae.cli.run.make import Target, make_products
+from p3vae.cli.run.settings import OutputSettings
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.simulate.layouts import Placement
 from p3vae.cli.simulate.prisma import write_prisma_l2d
@@ -191,13 +192,7 @@ def bare_read(path: Path, layout: str, parts: list[Window]) -> None:
 def pipeline(path: Path, folder: Path) -> None:
     """The whole way from file to product."""
     with open_scene(path) as scene:
-        make_products(
-            scene,
-            brightness_function(scene),
-            brightness_specs(scene),
-            folder,
-            options=RunOptions(overwrite=True),
-        )
+        make_products(scene, Brightness(scene), Target(folder, path.stem), OutputSettings(overwrite=True))
 
 
 def best(action: Callable[[], None], repeats: int) -> tuple[float, float]:

@@ -26,7 +26,7 @@ Every function below is an attribute of `p3vae`; nothing heavy is imported befor
 
 ::: p3vae.cli.results.Maps
 
-::: p3vae.cli.scenes.base.SceneOptions
+::: p3vae.cli.scenes.settings.SceneSettings
 
 ::: p3vae.cli.scenes.base.Scene
 """

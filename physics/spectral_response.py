@@ -26,6 +26,8 @@ _CHUNK = 128
 
 WATER_VAPOUR_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
 """Where water vapour leaves next to nothing of the ground's signal [nm]."""
+METHANE_NM = ((1620.0, 1820.0), (2130.0, 2490.0))
+"""Where 100,000 ppm m of methane dim a band of 10 nm by .3 % or more [nm], by the table in `physics/data`."""
 
 
 class BandCoverageError(ValueError):

@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 from p3vae.cli.console import note, stdout
 from p3vae.cli.errors import P3vaeError, UnclearSceneError
-from p3vae.cli.landcover.model_files import shipped_models, verdicts
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.records.manifest import finite
 from p3vae.cli.report.incomplete import describe, render_incomplete
 from p3vae.cli.report.info import render, summarise
+from p3vae.cli.run.fitness import fit_models
 from p3vae.cli.run.lists import SomeScenesFailedError
+from p3vae.cli.run.model_files import shipped_models
 from p3vae.cli.run.outcomes import Outcome, failed
-from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.tables import csv_line
 
 Form = Literal["report", "json", "csv"]
@@ -28,7 +30,7 @@ _COLUMNS = (
 )
 
 
-def show_scenes(paths: Sequence[Path], options: SceneOptions, models: Sequence[Path], form: Form) -> None:
+def show_scenes(paths: Sequence[Path], options: SceneSettings, models: Sequence[Path], form: Form) -> None:
     """Print what each scene holds; one that cannot be read does not stop the others."""
     outcomes = _printed(_described(paths, options, [*shipped_models(), *models]), form, len(paths))
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
@@ -39,7 +41,7 @@ def show_scenes(paths: Sequence[Path], options: SceneOptions, models: Sequence[P
         raise (P3vaeError if many else SomeScenesFailedError)(f"{len(errors)} of {len(paths)} scenes failed")
 
 
-def _described(paths: Sequence[Path], options: SceneOptions, models: list[Path]) -> Iterator[Outcome]:
+def _described(paths: Sequence[Path], options: SceneSettings, models: list[Path]) -> Iterator[Outcome]:
     for path in paths:
         try:
             yield Outcome(path, "done", _record(path, options, models))
@@ -47,7 +49,7 @@ def _described(paths: Sequence[Path], options: SceneOptions, models: list[Path])
             yield failed(path, error)
 
 
-def _record(path: Path, options: SceneOptions, models: list[Path]) -> dict[str, Any]:
+def _record(path: Path, options: SceneSettings, models: list[Path]) -> dict[str, Any]:
     """A scene as it is, or what is stored in a raster that lacks something."""
     with gdal_environment():
         try:
@@ -55,8 +57,7 @@ def _record(path: Path, options: SceneOptions, models: list[Path]) -> dict[str, 
         except UnclearSceneError as problem:
             return describe(path, problem, options.drivers)
         with scene:
-            judged = [verdict.record() for verdict in verdicts(scene, models)]
-            return summarise(scene) | {"models": judged}
+            return summarise(scene) | {"models": fit_models(scene, models)}
 
 
 def _printed(outcomes: Iterator[Outcome], form: Form, count: int) -> Iterator[Outcome]:

@@ -12,10 +12,11 @@ import rasterio
 from rasterio.windows import Window as RasterWindow
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Quantity, SceneOptions, reading
+from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Quantity, reading
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.metadata import StatedQuantity
 from p3vae.cli.scenes.registry import product_names
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 
@@ -93,7 +94,7 @@ def to_physical(
 
 
 def calibration(
-    stated: StatedQuantity, options: SceneOptions, gain: FloatArray, offset: FloatArray
+    stated: StatedQuantity, options: SceneSettings, gain: FloatArray, offset: FloatArray
 ) -> tuple[FloatArray, FloatArray, Quantity, bool]:
     """Gain, offset, quantity of a plain raster, and whether its scale is only a guess.
 
