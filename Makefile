@@ -17,7 +17,7 @@ print(next(line for line in open("constraints.txt") if line.startswith("torch=="
 endef
 export BOUNDS
 
-.PHONY: demo ablate measured mutants quick test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
+.PHONY: demo docs ablate measured mutants quick test test-qgis qgis-plugin lowest lint types format gdal browser faults fuzz clean
 
 # What a user needs; contributors need more.
 $(USER_STAMP): pyproject.toml setup.py constraints.txt
@@ -38,14 +38,18 @@ demo: $(USER_STAMP)
 	@echo "Go on with docs/tutorial.md, or: p3vae --help"
 
 ablate: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/ablate.py --data $(DATA) --seeds 5-6
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks ablate --data $(DATA) --seeds 5-6
+
+# The documentation site in build/site, strict about broken links, without network.
+docs: $(STAMP)
+	$(BIN)/python docs/build.py
 
 measured:
-	$(PYTHON) benchmarks/collect.py
+	$(PYTHON) -m benchmarks collect
 
 # One-line mistakes drawn at random, and whether the tests notice them; see CONTRIBUTING.md.
 mutants: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants $(PATHS) --count $(or $(N),20) --seed $(or $(SEED),1)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks mutants $(PATHS) --count $(or $(N),20) --seed $(or $(SEED),1)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -97,10 +101,10 @@ lowest:
 
 # Kills, signals, full disks and more, for half an hour; damaged files for an hour. Short versions are in the tests.
 faults: $(STAMP)
-	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --kills 300 --write
+	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks faults --kills 300 --write
 
 fuzz: $(STAMP)
-	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases 5000 --write
+	OMP_NUM_THREADS=1 GDAL_NUM_THREADS=1 $(BIN)/python -m benchmarks fuzz --cases 5000 --write
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -1,6 +1,6 @@
 """Land cover with one mechanism left out at a time, beside the baselines that an analyst has anyway.
 
-    python benchmarks/ablate.py --data DIR --seeds 70-79
+    python -m benchmarks ablate --data DIR --seeds 70-79
 
 A row is a variant, a column a test: overall accuracy / average F1 / expected calibration error, means over
 seeds. Where the true light is known: mean absolute error and bias of z_E, and the share of truths within 1.96
@@ -19,10 +19,10 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from landcover_tasks import Task, tasks
-from protocols import add_data_option, real
-from reporting import write
 
+from benchmarks.landcover_tasks import Task, tasks
+from benchmarks.protocols import add_data_option, real
+from benchmarks.reporting import write
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import TrainingSettings
 from p3vae.models.metrics import average_f1, calibration_error, regression_score

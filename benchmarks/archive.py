@@ -1,4 +1,4 @@
-"""Archives: python benchmarks/archive.py [--only rates processes dask] [--folder DIR].
+"""Archives: python -m benchmarks archive [--only rates processes dask] [--folder DIR].
 
 rates: pixels and values per second of one core, and memory, of every mapping command.
 processes: scenes per hour of one process, of a call per scene, and of `-j 2`.
@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from measuring import PROGRAM, Call, call, load, peak_mb
-from reporting import RESULTS, write
 
+from benchmarks.measuring import PROGRAM, Call, call, load, peak_mb
+from benchmarks.reporting import RESULTS, write
 from p3vae.cli.rasters.grids import whole
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 
 TOWN = Path(__file__).parents[1] / "sample_data" / "town.tif"
 SCENES, POISONED = 300, 150

@@ -1,6 +1,6 @@
 """How often the 95 % intervals of `p3vae assess` hold the truth, over simulated stratified samples.
 
-    python benchmarks/assess_coverage.py
+    python -m benchmarks assess_coverage
 
 A map of known accuracy is sampled again and again as `p3vae sample` does, and every interval is compared with
 the population's own value: the normal interval of Olofsson et al. (2014), and the one of
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from reporting import write
 
+from benchmarks.reporting import write
 from p3vae.cli.assess.sample import LEAST_PER_CLASS, allocate
 from p3vae.models.accuracy import Z_95, area_adjusted
 from p3vae.models.accuracy_intervals import area_adjusted_intervals

@@ -1,6 +1,6 @@
 """Speed and memory of `p3vae classify` on a 1000 x 1000 x 230 GeoTIFF, against a bare read of the file.
 
-    python benchmarks/classify_speed.py
+    python -m benchmarks classify_speed
 
 The cube is a simulated town of 250 x 250 pixels repeated 4 x 4, uint16, tiled by 256, band by band. The
 model is trained on the same small town. Each command runs in a process of its own, start and imports
@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import rasterio
 from rasterio.windows import Window
-from reporting import write
+
+from benchmarks.reporting import write
 
 P3VAE = str(Path(sys.executable).with_name("p3vae"))
 BLOCK = 256

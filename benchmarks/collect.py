@@ -1,8 +1,8 @@
-"""Collects the tables of `results/` on one page with a line of explanation each.
+"""Collects the tables of `results/` on pages with a line of explanation each.
 
-    python benchmarks/collect.py        # or: make measured
+    python -m benchmarks collect        # or: make measured
 
-Writes `docs/measured.md`.
+Writes `docs/measured.md`, the list of pages, and the pages in `docs/measured/`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "measured.md"
+RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
 
 INTRODUCTION = """# What was measured
 
 Every table has its command above it and its raw numbers as JSON in `benchmarks/results/`. Accuracy, F1 and
 shares go from 0 to 1. *Posterior* is the class by the full model, *classifier* by q(y|x) alone. z is
-the direct light of a pixel, δ·cosΘ. `make measured` writes this page from the results.
+the direct light of a pixel, δ·cosΘ. `make measured` writes these pages from the results.
 """
 
-SECTIONS = (
+SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     (
+        "land_cover",
         "Land cover",
         (
             ("landcover_real", "Real scenes with labels on other ground, ten splits run once."),
@@ -36,6 +37,7 @@ SECTIONS = (
         ),
     ),
     (
+        "methane",
         "Methane",
         (
             ("methane_scenes", "Scenes with the gas of another table."),
@@ -50,6 +52,7 @@ SECTIONS = (
         ),
     ),
     (
+        "speed",
         "Speed and memory",
         (
             ("classify_speed", "Mapping a million pixels with 230 bands."),
@@ -63,6 +66,7 @@ SECTIONS = (
         ),
     ),
     (
+        "faults",
         "Faults and damaged files",
         (
             ("reproductions", "What was found wrong with files, before and after."),
@@ -72,15 +76,18 @@ SECTIONS = (
         ),
     ),
     (
+        "tests",
         "Tests",
         (("mutants", "One-line mistakes, and whether the tests notice them."),),
     ),
     (
+        "assessment",
         "Assessment of maps",
         (("assess_coverage", "How often the 95 % intervals of `p3vae assess` hold the truth."),),
     ),
     (
-        "The published tables; rows of ours are by an earlier model, whose successor follows below",
+        "published",
+        "The published tables; rows of ours are by an earlier model, whose successor has a page of its own",
         (
             ("reproduce/simulated", "Classification of simulated scenes."),
             ("reproduce/real", "Classification of Toulouse."),
@@ -91,6 +98,7 @@ SECTIONS = (
         ),
     ),
     (
+        "published_ours",
         "Our rows of the published tables, by the present model",
         (
             ("reproduce_ours/simulated", "Classification of simulated scenes."),
@@ -100,29 +108,40 @@ SECTIONS = (
         ),
     ),
 )
+"""Pages: name, heading, and its tables with a line on each."""
 
 
 def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
+    """Write the pages, and remove those of former sections."""
+    made = pages()
+    for old in (DOCS / "measured").glob("*.md"):
+        if old not in made:
+            old.unlink()
+    for path, text in made.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
-def page() -> str:
-    """All tables; a result that no section names is an error."""
-    named = {name for _, tables in SECTIONS for name, _ in tables}
+def pages() -> dict[Path, str]:
+    """The text of every page by its path; a result that no section names is an error."""
+    named = {name for _, _, tables in SECTIONS for name, _ in tables}
     found = {path.relative_to(RESULTS).with_suffix("").as_posix() for path in RESULTS.rglob("*.md")}
     if others := found - named:
         raise SystemExit(f"no section names {', '.join(sorted(others))}")
-    parts = [INTRODUCTION]
-    for heading, tables in SECTIONS:
-        parts.append(f"## {heading}\n")
-        parts += [f"### {line}\n\n{_content(RESULTS / f'{name}.md')}" for name, line in tables]
-    return "\n".join(parts)
+    made, contents = {}, [INTRODUCTION]
+    for page, heading, tables in SECTIONS:
+        parts = [f"# {heading}\n", "[All pages](../measured.md)\n"]
+        parts += [f"## {line}\n\n{_content(RESULTS / f'{name}.md')}" for name, line in tables]
+        made[DOCS / "measured" / f"{page}.md"] = "\n".join(parts)
+        contents += [f"**[{heading}](measured/{page}.md)**\n", *(f"- {line}" for _, line in tables), ""]
+    return {DOCS / "measured.md": "\n".join(contents), **made}
 
 
 def _content(path: Path) -> str:
-    """A result without its own heading."""
+    """A result without its own heading; smaller headings fit under that of the page."""
     lines = path.read_text(encoding="utf-8").strip().splitlines()
-    return "\n".join(line for line in lines if not line.startswith("# ")).strip() + "\n"
+    kept = [f"#{line}" if line.startswith("## ") else line for line in lines if not line.startswith("# ")]
+    return "\n".join(kept).strip() + "\n"
 
 
 if __name__ == "__main__":

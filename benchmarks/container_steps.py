@@ -1,4 +1,4 @@
-"""The steps of the Dockerfile in a plain shell: python benchmarks/container_steps.py [--folder DIR].
+"""The steps of the Dockerfile in a plain shell: python -m benchmarks container_steps [--folder DIR].
 
 Docker is not needed: paths of the image lie in an empty folder, whose owner is another user in the end.
 Debian packages are only looked up (`apt-get --simulate`). Needs root, to become that other user.
@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reporting import write
+from benchmarks.reporting import write
 
 ROOT = Path(__file__).parents[1]
 _INSIDE = re.compile(r"(?<![\w./-])/(opt|source|data)\b")

@@ -1,6 +1,6 @@
 """The shipped model `earth` on real scenes it never saw, through the command line.
 
-    python benchmarks/earth.py --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
+    python -m benchmarks earth --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
 
 Four broad classes: vegetation (tree, grass, dry), built-up, bare, water. Dry vegetation counts as vegetation;
 `dry as bare` gives the accuracy if it counts as bare ground. Each mechanism is left out once: the scene's
@@ -24,14 +24,14 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from earth_library.legend import MATERIALS
-from earth_library.sources import MaterialSpectra, model_bands, read_spectra
-from landcover_tasks import sun_zenith
-from protocols import add_data_option, real
 from rasterio.errors import NotGeoreferencedWarning
-from reporting import write
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from benchmarks.earth_library.legend import MATERIALS
+from benchmarks.earth_library.sources import MaterialSpectra, model_bands, read_spectra
+from benchmarks.landcover_tasks import sun_zenith
+from benchmarks.protocols import add_data_option, real
+from benchmarks.reporting import write
 from p3vae.cli.landcover.model_files import default_land_cover
 from p3vae.models.landcover.library.encoder import Encoder
 from p3vae.models.landcover.model import load_model, save_model

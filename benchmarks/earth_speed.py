@@ -1,6 +1,6 @@
 """Speed and memory of the shipped model `earth` on a 1000 x 1000 x 230 GeoTIFF, by the command line.
 
-    python benchmarks/earth_speed.py
+    python -m benchmarks earth_speed
 
 The scene is that of `classify_speed.py`. Pixels per CPU second count start and imports; on a quiet machine
 two cores give about twice as many per second. The full library: every component of every material.
@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from classify_speed import measure, repeat
-from reporting import write
+from benchmarks.classify_speed import measure, repeat
+from benchmarks.reporting import write
 
 TOWN, COPIES, BANDS = 250, 4, 230
 RUNS: dict[str, tuple[str, ...]] = {

@@ -1,6 +1,6 @@
 """The recipe of `earth` on withheld spectra: fractions, clouds, simulated scenes, libraries, unknown ground.
 
-    python benchmarks/earth_withheld.py --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
+    python -m benchmarks earth_withheld --data DIR --wheel earthlib-1.1.0-py3-none-any.whl
 
 Half of the spectra of every material and source are learned from, pixels are made of the other half: mixtures
 of one to three materials at a sun zenith of 35 degrees, as the recipe makes them. Fractions stand beside
@@ -21,19 +21,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from earth_library.build import trial_model
-from earth_library.calibrate import sensor_of
-from earth_library.encode import grids, train_encoder
-from earth_library.fit import fit_earth
-from earth_library.ground import Ground
-from earth_library.landscape import Landscape, landscape
-from earth_library.legend import CLASSES, MATERIALS
-from earth_library.sources import MaterialSpectra, model_bands, read_spectra
-from earth_library.withheld import halves, withheld_pixels
-from protocols import add_data_option
-from reporting import write
 from scipy.optimize import nnls
 
+from benchmarks.earth_library.build import trial_model
+from benchmarks.earth_library.calibrate import sensor_of
+from benchmarks.earth_library.encode import grids, train_encoder
+from benchmarks.earth_library.fit import fit_earth
+from benchmarks.earth_library.ground import Ground
+from benchmarks.earth_library.landscape import Landscape, landscape
+from benchmarks.earth_library.legend import CLASSES, MATERIALS
+from benchmarks.earth_library.sources import MaterialSpectra, model_bands, read_spectra
+from benchmarks.earth_library.withheld import halves, withheld_pixels
+from benchmarks.protocols import add_data_option
+from benchmarks.reporting import write
 from p3vae.models.landcover.library.materials import MaterialEstimator
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.sensors import fit_sensor

@@ -1,4 +1,4 @@
-"""Faults injected for real: python -m benchmarks.faults [--kills 300] [--seed 1] [--only NAME ...] [--write].
+"""Faults injected for real: python -m benchmarks faults [--kills 300] [--seed 1] [--only NAME ...] [--write].
 
 Each case is a copy of this process that runs a command, and somebody who kills it, fills its disk, takes its
 folder away or does the same work at the same time. Afterwards every set of products must be whole or absent,
@@ -301,7 +301,7 @@ def _report(document: dict[str, list[dict]], options: argparse.Namespace) -> str
     lines = [
         "# Faults",
         "",
-        f"`python -m benchmarks.faults --kills {options.kills} --seed {options.seed} --write`",
+        f"`python -m benchmarks faults --kills {options.kills} --seed {options.seed} --write`",
         "",
         "`brightness --stac` of two scenes, `classify --stac` of the sample town and `invert-methane`",
         "`--method mf` of the sample swath; `brightness` of 60 scenes on Dask. Wrong is: a set that is",

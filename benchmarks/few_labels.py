@@ -1,6 +1,6 @@
 """Accuracy against the number of labelled polygons per class, with and without the prior `earth`.
 
-    python benchmarks/few_labels.py --data DIR --seeds 70-79
+    python -m benchmarks few_labels --data DIR --seeds 70-79
 
 Polygons of a class are drawn with a probability in proportion to their pixels, from those that the protocol
 of a scene gives for training; `all` is that protocol. Beside ours: linear discriminant analysis with equal
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from landcover_tasks import Task, tasks
-from protocols import add_data_option, real
-from reporting import write
 
-from p3vae.cli.landcover.model_files import default_land_cover
+from benchmarks.landcover_tasks import Task, tasks
+from benchmarks.protocols import add_data_option, real
+from benchmarks.reporting import write
+from p3vae.cli.run.model_files import default_land_cover
 from p3vae.models.landcover.library.transfer import PriorModel, matched_names
 from p3vae.models.landcover.model import LandCoverModel, load_model
 from p3vae.models.landcover.train import train_land_cover

@@ -1,4 +1,4 @@
-"""Damaged and hostile files for every reader: python -m benchmarks.fuzz [--cases 5000] [--seed 1].
+"""Damaged and hostile files for every reader: python -m benchmarks fuzz [--cases 5000] [--seed 1].
 
 Each case is a valid small file, damaged in one to three seeded ways, and one call that reads it, in a process
 of its own. A case is well when it ends in 10 s of a core and 1.5 GB with exit code 0, or with one line and
@@ -88,7 +88,7 @@ def _report(verdicts: list[Verdict], seed: int, requests: int) -> str:
     lines = [
         "# Damaged and hostile files",
         "",
-        f"`python -m benchmarks.fuzz --cases {len(verdicts)} --seed {seed} --write`",
+        f"`python -m benchmarks fuzz --cases {len(verdicts)} --seed {seed} --write`",
         "",
         "| File | cases | refused | faults | slowest [CPU s] | largest [MB] |",
         "|---|---|---|---|---|---|",

@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import rasterio
-from protocols import real
 from pvlib.solarposition import get_solarposition
 from rasterio.warp import transform
 
-from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
-from p3vae.cli.landcover.model_files import fit_bands
-from p3vae.cli.landcover.train import TrainingRequest, gather
-from p3vae.cli.scenes import SceneOptions, open_scene
+from benchmarks.protocols import real
+from p3vae.cli.landcover.irradiance import scene_irradiance
+from p3vae.cli.landcover.settings import LightSettings, TrainSettings
+from p3vae.cli.landcover.train import gather
+from p3vae.cli.run.fitness import fit_bands
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.types import (
@@ -31,7 +33,6 @@ from p3vae.models.landcover.types import (
     Prediction,
     Surroundings,
     TrainingSet,
-    TrainingSettings,
 )
 from p3vae.paper.reproduce import toulouse, townscape
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
@@ -139,7 +140,7 @@ def potsdam(data: Path, work: Path, seed: int) -> Task:
     training = work / "potsdam_training.tif"
     with rasterio.open(training, "w", **profile) as raster:
         raster.write(np.where(split == 1, labels, 0).astype(np.uint8), 1)
-    options = SceneOptions(scale=1e-4, sun_zenith_deg=zenith)
+    options = SceneSettings(scale=1e-4, sun_zenith_deg=zenith)
     drawn, bands, light, classes = _gathered(path, training, POTSDAM, options, seed)
     spectra, light = _whole(path, bands, options)
     tested = (labels > 0) & (split == 3) & np.isfinite(spectra).all(2)
@@ -159,21 +160,21 @@ def sun_zenith(path: Path) -> float:
 
 
 def _gathered(
-    path: Path, labels: Path, names: tuple[str, ...], options: SceneOptions, seed: int
+    path: Path, labels: Path, names: tuple[str, ...], options: SceneSettings, seed: int
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """What `p3vae train` learns from."""
-    settings = TrainingSettings(seed=seed)
-    return gather(TrainingRequest((path,), labels, Path("unused"), settings, class_names=names), options)
+    asked = TrainSettings((path,), labels, output=Path("unused"), seed=seed, class_names=names)
+    return gather(asked, options)
 
 
-def _whole(path: Path, bands: Bands, options: SceneOptions) -> tuple[Array, SpectralIrradiance]:
+def _whole(path: Path, bands: Bands, options: SceneSettings) -> tuple[Array, SpectralIrradiance]:
     """All spectra of a scene at these bands, (rows, cols, bands), NaN for nodata, and its irradiance."""
     with open_scene(path, options) as scene:
         tile = scene.read(Window(0, 0, scene.grid.height, scene.grid.width))
         spectra = fit_bands(scene, bands, "task")(tile.values.reshape(-1, tile.values.shape[-1]))
         spectra = spectra.reshape(*tile.valid.shape, len(bands)).copy()
         spectra[~tile.valid] = np.nan
-        return spectra, scene_irradiance(scene, bands, IrradianceOptions())
+        return spectra, scene_irradiance(scene, bands, LightSettings())
 
 
 def _read(path: Path) -> Array:
@@ -264,11 +265,11 @@ def town(work: Path, seed: int) -> Task:
     """A synthetic town at 30 degrees to learn from, and another one to map at 30 and at 55 degrees."""
     known = _simulated_town(work, 30, 2 * seed)
     labels = known.with_name(f"{known.stem}_labels.gpkg")
-    data, bands, light, classes = _gathered(known, labels, (), SceneOptions(), seed)
+    data, bands, light, classes = _gathered(known, labels, (), SceneSettings(), seed)
     tests = {}
     for zenith in (30, 55):
         path = _simulated_town(work, zenith, 2 * seed + 1)
-        spectra, there = _whole(path, bands, SceneOptions())
+        spectra, there = _whole(path, bands, SceneSettings())
         truth = _read(path.with_name(f"{path.stem}_class.tif")).astype(int)
         z = _read(path.with_name(f"{path.stem}_irradiance_truth.tif")).astype(float)
         shadow = _read(path.with_name(f"{path.stem}_shadow.tif")) > IN_SHADOW

@@ -1,4 +1,4 @@
-"""Very large files: python benchmarks/large_scene.py [--gigabytes 10] [--folder /tmp].
+"""Very large files: python -m benchmarks large_scene [--gigabytes 10] [--folder /tmp].
 
 An ENVI file of float32 reflectance in 400 bands is made of the sample town, classified, and deleted.
 A sparse TIFF of 1e6 x 1e6 pixels and 300 bands is described by `info`.
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from measuring import call, load
-from reporting import write
 
+from benchmarks.measuring import call, load
+from benchmarks.reporting import write
 from p3vae.cli.rasters.grids import whole
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 
 TOWN = Path(__file__).parents[1] / "sample_data" / "town.tif"
 BANDS = np.linspace(410.0, 2440.0, 400)

@@ -1,6 +1,6 @@
 """What each mechanism of the methane background is worth: one is left out at a time.
 
-    python benchmarks/methane_ablation.py --data DIR
+    python -m benchmarks methane_ablation --data DIR
 
 Protocol of `methane_protocol.py`, scale 1, absorption of the truth, seeds that were not used in choosing.
 """
@@ -15,14 +15,14 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import reporting
 import torch
-from methane_protocol import absorption_table, optics_of, sensor_noise
-from protocols import add_data_option
-from protocols import methane as protocol
 
+from benchmarks import reporting
+from benchmarks.methane_protocol import absorption_table, optics_of, sensor_noise
+from benchmarks.protocols import add_data_option
+from benchmarks.protocols import methane as protocol
 from p3vae.models.methane import model
-from p3vae.models.methane.background.gaussian import feature_sets
+from p3vae.models.methane.background import feature_sets
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.types import MethaneSettings
 

@@ -1,6 +1,6 @@
 """Methane on land beside more and more sea.
 
-    python benchmarks/methane_coast.py --data DIR
+    python -m benchmarks methane_coast --data DIR
 
 A scene of `protocols/methane_scenes.py` with medium plumes, its last columns replaced by sea: hardly any
 light beyond 1 um, and the noise of a dark pixel. Figures are of the land that all have in common, the first
@@ -19,11 +19,11 @@ from typing import Any
 import h5py
 import numpy as np
 import rasterio
-import reporting
-from methane_scenes import P3VAE
-from protocols import add_data_option
-from protocols import methane_scenes as protocol
 
+from benchmarks import reporting
+from benchmarks.methane_scenes import P3VAE
+from benchmarks.protocols import add_data_option
+from benchmarks.protocols import methane_scenes as protocol
 from p3vae.physics.quality import Quality
 
 SHARES = (0.0, 0.05, 0.33, 0.6)

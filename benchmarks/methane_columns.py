@@ -1,6 +1,6 @@
 """Plumes over a real sensor's column statistics: does it matter to know the smile?
 
-    python benchmarks/methane_columns.py --data DIR
+    python -m benchmarks methane_columns --data DIR
 
 Each pixel is a real per-column mean spectrum (PRISMA SWIR) with brightness and slope varied, a plume seen
 with the column's own band centres, and noise at the column's own SNR. The statistics do not say how far the
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from protocols import add_data_option
 
+from benchmarks.protocols import add_data_option
 from p3vae.models.methane.background.noise import SensorNoise
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
@@ -103,7 +103,7 @@ def _table(records: list[dict[str, Any]], smile_nm: float) -> str:
         *(
             "# Plumes over a real sensor's column statistics",
             "",
-            "    python benchmarks/methane_columns.py",
+            "    python -m benchmarks methane_columns",
             "",
         ),
         f"Band centres bend by {smile_nm:g} nm at the edges; errors in ppm m.",

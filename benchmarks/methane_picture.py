@@ -1,6 +1,6 @@
 """The picture of the manual: a scene of an independent gas, with plumes and without, beside the truth.
 
-    python benchmarks/methane_picture.py --data DIR
+    python -m benchmarks methane_picture --data DIR
 
 Colours are those of the style that `invert-methane` writes: transparent below two standard deviations of a
 usual pixel, the same scale for every scene. The scene (seed 72) was used in development.
@@ -18,9 +18,10 @@ import matplotlib as mpl
 import numpy as np
 import rasterio
 from matplotlib.colors import ListedColormap
-from methane_scenes import P3VAE
-from protocols import add_data_option
-from protocols import methane_scenes as protocol
+
+from benchmarks.methane_scenes import P3VAE
+from benchmarks.protocols import add_data_option
+from benchmarks.protocols import methane_scenes as protocol
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "methane.png"
 STEPS = 256

@@ -1,6 +1,6 @@
 """Plumes of known mass in simulated PRISMA L1 files, found, weighed and separated from noise.
 
-    python benchmarks/methane_plumes.py
+    python -m benchmarks methane_plumes
 
 `p3vae simulate` writes scenes with two plumes and scenes without; `p3vae invert-methane` maps them. The
 plume rule was chosen on seeds 0, 7, 21, 22, 31 and 32, which are not among those reported here. The true
@@ -125,7 +125,7 @@ def _write(path: Path, options: argparse.Namespace, records: list[dict[str, Any]
     lines = [
         "# Plumes of known mass in simulated PRISMA L1 scenes",
         "",
-        "    python benchmarks/methane_plumes.py",
+        "    python -m benchmarks methane_plumes",
         "",
     ]
     lines += [

@@ -1,6 +1,6 @@
 """Methane inversion on semi-real PRISMA-like radiance: p3VAE and its baselines in one table.
 
-    python benchmarks/methane_protocol.py --data DIR
+    python -m benchmarks methane_protocol --data DIR
 
 Writes `results/methane_protocol.json` and `.md`. Every method gets the same pixels, the same prior range and
 the same absorption; p3vae also sees the pixels under plumes without their truth, as in a scene.
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from protocols import add_data_option
-from protocols import methane as protocol
 
+from benchmarks.protocols import add_data_option
+from benchmarks.protocols import methane as protocol
 from p3vae.models.methane.background.noise import SensorNoise
 from p3vae.models.methane.baselines.matched_filter import MatchedFilter
 from p3vae.models.methane.baselines.optimal_estimation import OptimalEstimation
@@ -180,7 +180,7 @@ def write(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     head = [
         "# Methane on semi-real PRISMA-like radiance",
         "",
-        f"    python benchmarks/methane_protocol.py {asked}",
+        f"    python -m benchmarks methane_protocol {asked}",
     ]
     seeds = (
         "All errors in ppm m, means over the seeds named (last column); coverage is of +-1.96 std. Pixels of "

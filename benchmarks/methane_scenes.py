@@ -1,7 +1,7 @@
 """Methane in PRISMA scenes whose gas is not ours, through the command line, beside the field's own filter.
 
     pip install marshsi==0.1.4 mag1c==1.2.0 xarray netcdf4 spectral scikit-image
-    python benchmarks/methane_scenes.py --data DIR
+    python -m benchmarks methane_scenes --data DIR
 
 The scenes are those of `protocols/methane_scenes.py`. mag1c is the published package on the same radiance,
 column by column as it is by default, with its own absorption scaled to the scene's air mass; its plumes are
@@ -26,10 +26,10 @@ import rasterio
 import rasterio.features
 import shapely
 import torch
-from protocols import add_data_option
-from protocols import methane_scenes as protocol
 
-from p3vae.cli.scenes import open_scene
+from benchmarks.protocols import add_data_option
+from benchmarks.protocols import methane_scenes as protocol
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from p3vae.models.methane.plumes.clusters import find_plumes
 from p3vae.physics.emission import KG_M2_PER_PPM_M
@@ -189,7 +189,7 @@ def report(records: list[dict[str, Any]], options: argparse.Namespace) -> str:
     words = " ".join(f"--{name} {values}" for name, values in asked.items() if values)
     lines = [
         *("# Methane in PRISMA scenes of an independent gas", ""),
-        f"    python benchmarks/methane_scenes.py --rows {options.rows} {words}",
+        f"    python -m benchmarks methane_scenes --rows {options.rows} {words}",
         "",
         "Errors in ppm m, means over seeds; in the plume: truth over 5 % of its peak, clear pixels. Found: "
         "plumes of those there are. False: plumes listed where there is none, and the number of scenes. "

@@ -1,6 +1,6 @@
 """Does learning ever collapse? Twenty seeds on the same pixels, with little data and few rounds.
 
-python benchmarks/methane_seeds.py --data DIR
+python -m benchmarks methane_seeds --data DIR
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from methane_protocol import absorption_table, optics_of, sensor_noise
-from protocols import add_data_option
-from protocols import methane as protocol
 
+from benchmarks.methane_protocol import absorption_table, optics_of, sensor_noise
+from benchmarks.protocols import add_data_option
+from benchmarks.protocols import methane as protocol
 from p3vae.models.methane.model import MethaneP3VAE
 from p3vae.models.methane.types import MethaneSettings
 
@@ -47,7 +47,7 @@ def main() -> None:
     collapsed = sum(error > COLLAPSED * middle for error in errors)
     options.output.write_text(json.dumps({"MAE": errors, "middle": middle, "collapsed": collapsed}) + "\n")
     text = (
-        "# Twenty seeds of the methane p3VAE\n\n    python benchmarks/methane_seeds.py\n\n"
+        "# Twenty seeds of the methane p3VAE\n\n    python -m benchmarks methane_seeds\n\n"
         f"random-high, scale 1, data seed 1, {SETTINGS}: MAE {min(errors):,.0f} to {max(errors):,.0f}, mean "
         f"{np.mean(errors):,.0f} ppm m; always the middle {middle:,.0f}. "
         f"{collapsed} of {len(errors)} collapsed.\n"

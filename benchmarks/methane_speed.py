@@ -1,6 +1,6 @@
 """How long invert-methane takes, and how much memory, as scenes grow longer.
 
-    python benchmarks/methane_speed.py
+    python -m benchmarks methane_speed
 
 `p3vae simulate` writes PRISMA L1 scenes of 1000 columns; each is mapped twice, learning its background and
 with the saved one. On a machine that others use too, processor time says more than seconds.
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from methane_plumes import _run, _speed
+from benchmarks.methane_plumes import _run, _speed
 
 COLUMNS = ("rows", "background", "seconds", "cpu_seconds", "pixels_per_second", "peak_rss_mb", "load")
 
@@ -63,7 +63,7 @@ def main() -> None:
 def _write(path: Path, records: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps(records, indent=1) + "\n")
     lines = [
-        *("# Speed and memory of invert-methane", "", "    python benchmarks/methane_speed.py", ""),
+        *("# Speed and memory of invert-methane", "", "    python -m benchmarks methane_speed", ""),
         f"PRISMA L1 scenes of 1000 columns on {os.cpu_count()} cores; load is the average of the machine "
         "just before. Seconds are the whole command, pixels per second inference with reading and writing.",
         *(

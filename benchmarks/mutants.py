@@ -1,4 +1,4 @@
-"""How many one-line mistakes the tests notice: python -m benchmarks.mutants models/methane -n 50 --seed 1.
+"""How many one-line mistakes the tests notice: python -m benchmarks mutants models/methane -n 50 --seed 1.
 
 A mutant is drawn by `mutations.draw`. In a copy of the files that git knows, the tests of its module run
 first, then those of its folder, then those of commands that import it, until one fails. The record

@@ -1,6 +1,6 @@
 """A trained model on scenes that saw the same ground otherwise, through the command line on written files.
 
-    python benchmarks/other_scenes.py --data DIR --seeds 70-71
+    python -m benchmarks other_scenes --data DIR --seeds 70-71
 
 `changes`: a real scene is changed as another date, correction or sensor would do; accuracy and expected
 calibration error of p3vae, the same without the latents of the scene, accuracy of LDA and of a random forest,
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import rasterio
 from affine import Affine
-from protocols import add_data_option, real
-from reporting import write
 
+from benchmarks.protocols import add_data_option, real
+from benchmarks.reporting import write
 from p3vae.models.metrics import calibration_error
 from p3vae.physics.spectral_response import Bands, resampling_matrix
 

@@ -1,6 +1,6 @@
 """How much the pipeline adds to reading, and how much memory it needs.
 
-    python benchmarks/pipeline_io.py
+    python -m benchmarks pipeline_io
 
 For a 1000 x 1000 x 230 cube of uint16 in each layout: time of the whole pipeline with the brightness
 map (reading, scaling, masking, computing, writing a COG with style and manifest) divided by the time of
@@ -31,9 +31,10 @@ from affine import Affine
 from rasterio.windows import Window as RasterioWindow
 
 from p3vae.cli.rasters.files import gdal_environment
-from p3vae.cli.run.brightness import brightness_function, brightness_specs
-from p3vae.cli.run.make import RunOptions, make_products
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.run.brightness import Brightness
+from p3vae.cli.run.make import Target, make_products
+from p3vae.cli.run.settings import OutputSettings
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.simulate.layouts import Placement
 from p3vae.cli.simulate.prisma import write_prisma_l2d
@@ -191,13 +192,7 @@ def bare_read(path: Path, layout: str, parts: list[Window]) -> None:
 def pipeline(path: Path, folder: Path) -> None:
     """The whole way from file to product."""
     with open_scene(path) as scene:
-        make_products(
-            scene,
-            brightness_function(scene),
-            brightness_specs(scene),
-            folder,
-            options=RunOptions(overwrite=True),
-        )
+        make_products(scene, Brightness(scene), Target(folder, path.stem), OutputSettings(overwrite=True))
 
 
 def best(action: Callable[[], None], repeats: int) -> tuple[float, float]:
@@ -291,7 +286,7 @@ def main() -> None:
     if arguments.no_save:
         return
     record = {
-        "command": "python benchmarks/pipeline_io.py",
+        "command": "python -m benchmarks pipeline_io",
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": os.getloadavg()[1],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",

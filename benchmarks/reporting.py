@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def write(name: str, result: Mapping[str, Any], table: str) -> None:
     """Both files beside each other; the table also on stdout."""
-    command = "python " + " ".join([f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    command = " ".join(sys.argv)
     RESULTS.mkdir(exist_ok=True)
     content = json.dumps({"command": command, **result}, indent=1)
     (RESULTS / f"{name}.json").write_text(content + "\n")

@@ -1,4 +1,4 @@
-"""What was found wrong with files: python -m benchmarks.reproductions [--before TREE] [--write].
+"""What was found wrong with files: python -m benchmarks reproductions [--before TREE] [--write].
 
 Runs the tests in tests/cli/safety/, one file for each kind of finding, against this program, and with
 --before against the one in another working tree. Wrong is a test that fails.
@@ -41,7 +41,7 @@ def report(document: dict[str, dict[str, dict[str, int] | None]]) -> str:
     lines = [
         "# What was found wrong with files",
         "",
-        "`python -m benchmarks.reproductions --before TREE --write`",
+        "`python -m benchmarks reproductions --before TREE --write`",
         "",
         "Tests that fail with the program before the change, and after it. Where a cell is empty they were",
         "not run before: they make remains of runs as they are now, or wait there for minutes.",

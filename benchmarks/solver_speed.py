@@ -1,6 +1,6 @@
 """Speed of the exact posterior against the number of classes, four endmembers each, 230 bands.
 
-    python benchmarks/solver_speed.py
+    python -m benchmarks solver_speed
 
 Spectra and library are random: the arithmetic is the same for any. CPU time of one thread.
 """
@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 import torch
-from reporting import write
 
+from benchmarks.reporting import write
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.solver import PosteriorSolver
 

@@ -1,6 +1,6 @@
 """Out-of-distribution pixels: one class is withheld from training at a time.
 
-    python benchmarks/unknown.py --data DIR
+    python -m benchmarks unknown --data DIR
 
 At a threshold that flags 5 % of the rightly classified pixels of the other classes, the share of the withheld
 class that is flagged.
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from landcover_tasks import Task, legend, tasks
-from protocols import add_data_option
-from reporting import write
 
+from benchmarks.landcover_tasks import Task, legend, tasks
+from benchmarks.protocols import add_data_option
+from benchmarks.reporting import write
 from p3vae.models.landcover.train import train_land_cover
 from p3vae.models.landcover.types import TrainingSettings
 

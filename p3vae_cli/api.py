@@ -1,150 +1,187 @@
-"""The same work without a command line: a scene, a model, arrays."""
+"""The same work without a command line: a scene, a model, maps in memory.
+
+Keywords are the long options of the commands: `--bad-bands` is `bad_bands`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from p3vae.cli.landcover.irradiance import IrradianceOptions
-from p3vae.cli.landcover.maps import ClassifyOptions, classify_plan, irradiance_plan
-from p3vae.cli.landcover.model_files import load_land_cover
-from p3vae.cli.rasters.files import MapSpec
+from p3vae.cli.errors import P3vaeError
+from p3vae.cli.landcover.settings import ClassifySettings, IrradianceMapSettings, TrainSettings
+from p3vae.cli.methane.settings import RetrievalSettings
+from p3vae.cli.rasters.files import MapSpec, gdal_environment
 from p3vae.cli.rasters.grids import whole
+from p3vae.cli.rasters.resample import on_map, swath_map
+from p3vae.cli.rasters.xarrays import scene_to_xarray
 from p3vae.cli.records.manifest import Provenance
-from p3vae.cli.results import Maps
-from p3vae.cli.run.mapping import Plan
+from p3vae.cli.run.mapper import Mapper
+from p3vae.cli.run.maps import Array, Maps
+from p3vae.cli.run.model_files import load_land_cover
 from p3vae.cli.run.pipeline import run
-from p3vae.cli.scenes.base import Scene, SceneOptions
+from p3vae.cli.run.task import require_keepable
+from p3vae.cli.scenes import opening
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
-    from p3vae.models.landcover.types import Method
+
+__all__ = [
+    "Maps",
+    "Scene",
+    "classify",
+    "invert_methane",
+    "irradiance",
+    "load_model",
+    "open_scene",
+    "scene_to_xarray",
+    "train",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+def _with_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Errors name keywords where the command line has options."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except P3vaeError as error:
+            error.name_keywords()
+            raise
+
+    return called
+
+
+@_with_keywords
+def open_scene(path: str | Path, **keywords: Any) -> Scene:
+    """Open a scene of any supported product; close it, or use it in a `with` statement.
+
+    `keywords` are what the file does not say: `scale=1e-4`, `sun_zenith=30`, `bad_bands="1340-1450"`, ...
+    """
+    return opening.open_scene(path, SceneSettings.of_keywords(keywords, caller="open_scene"))
+
+
+@_with_keywords
 def load_model(path: str | Path | None = None, device: str = "auto") -> LandCoverModel:
-    """A land-cover model; None is the one that comes with the package."""
+    """A land-cover model from its file, or a shipped one by its name; None is earth."""
     return load_land_cover(None if path is None else Path(path), device)
 
 
-def classify(
-    scene: Scene,
-    model: LandCoverModel,
-    *,
-    method: Method | None = None,
-    probabilities: bool = False,
-    unknown: bool = False,
-    neighbours: bool = True,
-    scene_gain: bool = True,
-    irradiance: IrradianceOptions | None = None,
-) -> Maps:
+@_with_keywords
+def classify(scene: Scene, model: LandCoverModel | None = None, **keywords: Any) -> Maps:
     """Land cover of a scene, with the nodata of the files `p3vae classify` would write.
 
     `landcover`, `confidence` and, where the model estimates light, `irradiance` and `irradiance_std` are
-    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). `neighbours` False maps every pixel
-    by itself, also where held-out polygons of the training say that neighbours help. `scene_gain` False
-    leaves gain, haze and noise of the scene as they are. Spectra are read tile by tile, only the maps are
-    held in memory.
+    (rows, cols); `probabilities`, when asked for, (classes, rows, cols). `keywords` are the options of the
+    command: `unknown=True`, `neighbours=False`, `aod=0.2`, ... Spectra are read tile by tile, only the maps
+    are held in memory.
     """
-    options = ClassifyOptions(
-        method,
-        probabilities,
-        unknown,
-        irradiance or IrradianceOptions(),
-        neighbours=neighbours,
-        scene_gain=scene_gain,
-    )
-    return _mapped(scene, classify_plan(scene, model, options, "given"))
+    from p3vae.cli.landcover.maps import ClassMapper
+
+    settings = ClassifySettings.of_keywords(keywords, caller="classify", without=("model", "device"))
+    return _mapped(scene, ClassMapper(scene, model or load_model(), settings, "given"))
 
 
-def irradiance(
-    scene: Scene, model: LandCoverModel, *, relight: bool = False, options: IrradianceOptions | None = None
-) -> Maps:
-    """Local direct irradiance δ·cosΘ [1] and its standard deviation; `relit` [1] is (bands, rows, cols)."""
-    plan = irradiance_plan(scene, model, options or IrradianceOptions(), "given", relight=relight)
-    return _mapped(scene, plan)
+@_with_keywords
+def irradiance(scene: Scene, model: LandCoverModel | None = None, **keywords: Any) -> Maps:
+    """Local direct irradiance δ·cosΘ [1] and its standard deviation; `relit` [1] is (bands, rows, cols).
+
+    `keywords` are the options of `p3vae irradiance-map`: `relight=True`, `aod=0.2`, ...
+    """
+    from p3vae.cli.landcover.maps import LightMapper
+
+    settings = IrradianceMapSettings.of_keywords(keywords, caller="irradiance", without=("model", "device"))
+    return _mapped(scene, LightMapper(scene, model or load_model(), settings, "given"))
 
 
-def invert_methane(scene: Scene, *, device: str = "auto", **options: Any) -> Maps:
+@_with_keywords
+def invert_methane(scene: Scene, **keywords: Any) -> Maps:
     """Methane enhancement [ppm m], its standard deviation, sensitivity and quality of a radiance scene.
 
-    `options` are fields of `MethaneOptions`, e.g. `method="mf"`. Plumes are listed by `p3vae invert-methane`.
+    `maps.tables["plumes"]` lists its plumes. `keywords` are the options of the command: `wind=4`,
+    `method="mag1c"`, ...
     """
-    from p3vae.cli.methane.fit import MethaneOptions
-    from p3vae.cli.methane.retrieval import methane_plan
+    settings = RetrievalSettings.of_keywords(keywords, caller="invert_methane")
+    require_keepable(settings, scene, overwrite=False)
+    mapper = settings.mapper(scene)
+    maps = _mapped(scene, mapper)
+    mapper.keep()
+    return maps
 
-    plan = methane_plan(scene, MethaneOptions(**options), device, lambda done, total: None)
-    return _mapped(scene, plan)
 
-
+@_with_keywords
 def train(
-    scenes: str | Path | list[str | Path],
-    labels: str | Path,
-    output: str | Path,
-    *,
-    class_field: str | None = None,
-    class_names: Sequence[str] = (),
-    overwrite: bool = False,
-    scene_options: SceneOptions | None = None,
-    **settings: Any,
+    scenes: str | Path | list[str | Path], labels: str | Path, output: str | Path, **keywords: Any
 ) -> LandCoverModel:
     """A land-cover model from scenes and labels, written to `output`.
 
-    `settings` are fields of `TrainingSettings`, e.g. `model="random-forest"`, `seed=1`.
+    `keywords` are the options of `p3vae train`, `model="random-forest"`, `seed=1`, ..., and of `open_scene`.
     """
-    from p3vae.cli.landcover.train import TrainingRequest
     from p3vae.cli.landcover.train import train as run_training
-    from p3vae.models.landcover.types import TrainingSettings
 
-    paths = scenes if isinstance(scenes, list) else [scenes]
-    request = TrainingRequest(
-        scenes=tuple(Path(path) for path in paths),
-        labels=Path(labels),
-        output=Path(output),
-        settings=TrainingSettings(**settings),
-        class_field=class_field,
-        class_names=tuple(class_names),
-        overwrite=overwrite,
-        show_progress=False,
-    )
-    return run_training(request, scene_options or SceneOptions())
+    of_scene = {name: keywords.pop(name) for name in SceneSettings.keywords() if name in keywords}
+    asked = TrainSettings.of_keywords(keywords | {"labels": labels, "output": output}, caller="train")
+    paths = tuple(Path(path) for path in (scenes if isinstance(scenes, list) else [scenes]))
+    request = replace(asked, scenes=paths, show_progress=bool(asked.show_progress))
+    return run_training(request, SceneSettings.of_keywords(of_scene, caller="train"))
 
 
-def _mapped(scene: Scene, plan: Plan) -> Maps:
-    """Apply a plan to every pixel, in memory."""
-    grid = scene.grid
-    sinks = {
-        name: _ArraySink(spec, np.full((spec.bands, grid.height, grid.width), spec.nodata, spec.dtype))
-        for name, spec in plan.specs.items()
-    }
-    shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)), plan.halo)
+def _mapped(scene: Scene, mapper: Mapper) -> Maps:
+    """Map every pixel, in memory."""
+    grid, area = scene.grid, whole(scene.grid)
+    mapper.prepare(lambda done, total: None)
+    sinks = {name: _ArraySink(spec, area) for name, spec in mapper.specs.items()}
+    shape = tile_shape(grid.height, grid.width, scene.block_shape, tile_pixels(len(scene.bands)), mapper.halo)
     run(
         scene,
-        windows(Window(0, 0, grid.height, grid.width), shape),
-        plan.function,
+        windows(area, shape),
+        mapper,
         sinks,
-        around=lambda window: window.grown(plan.halo, grid.height, grid.width),
+        around=lambda window: window.grown(mapper.halo, grid.height, grid.width),
     )
-    ortho = scene.ortho
-    if ortho is not None:
-        grid, (row, col) = ortho.grid, ortho.swath_pixels(whole(ortho.grid))
-        for sink in sinks.values():
-            sink.array = np.where(row >= 0, sink.array[:, row, col], np.asarray(sink.nodata, sink.dtype))
-    arrays = {name: sink.array if len(sink.array) > 1 else sink.array[0] for name, sink in sinks.items()}
-    tags = Provenance(command="p3vae in Python", model_sha256=plan.model_sha256).tags(scene)
-    return Maps(scene.path, grid, arrays, plan.specs, tags)
+    tags = Provenance(command="p3vae in Python").tags(scene, mapper.model_sha256)
+    specs = dict(mapper.specs)
+    maps = Maps(scene.path, grid, specs, {name: sink.values for name, sink in sinks.items()}, area, tags)
+    onto = swath_map(scene, area, grid, utm=False, pixel_size=None)
+    if onto is not None:
+        arrays = {name: _on_map(maps[name], spec, onto) for name, spec in specs.items()}
+        maps = Maps(scene.path, onto.grid, specs, arrays, area, tags, swath=maps, onto=onto)
+    with gdal_environment():
+        mapper.finish(maps)
+    return maps
+
+
+def _on_map(values: Array, spec: MapSpec, onto: Any) -> Array:
+    """A map of a swath on its map grid."""
+    bands = [on_map(band, onto, spec.nodata) for band in (values if values.ndim > 2 else values[None])]
+    return np.stack(bands) if values.ndim > 2 else bands[0]
 
 
 class _ArraySink:
     """A map in memory."""
 
-    def __init__(self, spec: MapSpec, array: npt.NDArray[Any]) -> None:
-        self.array, self.nodata, self.dtype = array, spec.nodata, array.dtype
+    def __init__(self, spec: MapSpec, area: Window) -> None:
+        self._array = np.full((spec.bands, area.rows, area.cols), spec.nodata, spec.dtype)
+        self.nodata, self.dtype = spec.nodata, self._array.dtype
         self.reports_invalid = spec.reports_invalid
 
-    def write(self, window: Window, values: npt.NDArray[Any]) -> None:
-        self.array[(slice(None), *window.slices)] = values
+    def write(self, window: Window, values: Array) -> None:
+        """Store the values of one window."""
+        self._array[(slice(None), *window.slices)] = values
+
+    @property
+    def values(self) -> Array:
+        """(rows, cols), or (bands, rows, cols)."""
+        return self._array if len(self._array) > 1 else self._array[0]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from pathlib import Path
 
 
@@ -16,6 +17,10 @@ class ExitCode(enum.IntEnum):
     FAILED = 1
     USAGE = 2
     SOME_FAILED = 3
+
+
+_VALUE = r"[A-Z0-9][\w.,-]*|cpu|utm|reflectance|radiance|posterior|classifier"
+_OPTION = re.compile(rf"((?:use|try|give) )?--(no-)?([a-z][a-z0-9-]*)(?: ({_VALUE})(?![\w]))?")
 
 
 class P3vaeError(Exception):
@@ -29,10 +34,25 @@ class P3vaeError(Exception):
         self.remedy = remedy
         super().__init__(str(self))
 
+    def name_keywords(self) -> None:
+        """Speak of keywords of Python in place of options."""
+        self.problem, self.remedy = (_OPTION.sub(_keyword, text) for text in (self.problem, self.remedy))
+        self.args = (str(self),)
+
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path is not None else ""
         remedy = f" ({self.remedy})" if self.remedy else ""
         return _on_one_line(f"{where}{self.problem}{remedy}")
+
+
+def _keyword(match: re.Match[str]) -> str:
+    advice, no, name, value = match.groups()
+    keyword = f"{advice or ''}{name.replace('-', '_')}"
+    if no:
+        return f"{keyword}=False"
+    if value:
+        return f"{keyword}={value if value.isupper() or value[0].isdigit() else repr(value)}"
+    return f"{keyword}=True" if advice == "use " else keyword
 
 
 def _on_one_line(text: str) -> str:

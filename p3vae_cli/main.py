@@ -21,30 +21,17 @@ from p3vae.cli.commands.examples import epilog
 from p3vae.cli.errors import ExitCode, P3vaeError
 from p3vae.cli.signals import ignore_stop_signals, interrupt_on_signals
 
-COMMANDS = (
-    "info",
-    "models",
-    "classify",
-    "irradiance-map",
-    "invert-methane",
-    "train",
-    "assess",
-    "sample",
-    "report",
-    "qgis",
-    "explain",
-    "suggest",
-    "spectra",
-    "stats",
-    "change",
-    "smooth",
-    "polygons",
-    "brightness",
-    "verify",
-    "clean",
-    "simulate",
-    "reproduce",
-)
+GROUPS = {
+    "Map": ("classify", "irradiance-map", "invert-methane", "brightness"),
+    "Learn": ("train", "suggest"),
+    "Judge": ("assess", "sample", "explain"),
+    "Look": ("info", "models", "report", "qgis", "spectra"),
+    "Go on with maps": ("stats", "change", "smooth", "polygons"),
+    "Archive": ("verify", "clean"),
+    "Make": ("simulate", "reproduce"),
+}
+"""The commands, as the help shows them."""
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 
 class LazyGroup(click.Group):
@@ -72,15 +59,16 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The first sentence of every command, whole."""
-        rows = []
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            assert command is not None
-            text = " ".join((command.help or "").partition("\n\n")[0].split())
-            rows.append((name, text.partition(". ")[0].rstrip(".")))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """The first sentence of every command, whole, in groups."""
+        for group, names in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:14}", self._summary(ctx, name)) for name in names])
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        text = " ".join((command.help or "").partition("\n\n")[0].split())
+        return text.partition(". ")[0].rstrip(".")
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         _prepare_streams()

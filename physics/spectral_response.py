@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.special import ndtr
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -28,6 +26,8 @@ _CHUNK = 128
 
 WATER_VAPOUR_NM = ((1340.0, 1450.0), (1790.0, 1960.0))
 """Where water vapour leaves next to nothing of the ground's signal [nm]."""
+METHANE_NM = ((1620.0, 1820.0), (2130.0, 2490.0))
+"""Where 100,000 ppm m of methane dim a band of 10 nm by .3 % or more [nm], by the table in `physics/data`."""
 
 
 class BandCoverageError(ValueError):
@@ -130,6 +130,8 @@ class BandAdapter:
         A band is a sum over few neighbours, always in their order; a product of dense matrices sums in an
         order that depends on its shape, its layout and its threads, and takes twice as long.
         """
+        from scipy.sparse import csr_array  # most calls resample nothing
+
         assert self.weights is not None
         return csr_array(np.where(np.abs(self.weights) > _NEGLIGIBLE_WEIGHT, self.weights, np.float32(0)).T)
 
@@ -194,6 +196,8 @@ def gaussian_average_matrix(
     Gaussian of mean c and deviation s is (c - k) Φ((c - k)/s) + s φ((c - k)/s); hat functions are
     differences of ramps, so every weight is exact.
     """
+    from scipy.special import ndtr  # most calls resample nothing
+
     if len(knots_nm) == 1:
         return np.ones((1, len(centres_nm)))
     distance = centres_nm[None, :] - knots_nm[:, None]

@@ -19,7 +19,10 @@ FOLDERS = ("models", "physics", "paper", "p3vae_cli")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 EXTRAS = [
-    needed for name, extra in PROJECT["optional-dependencies"].items() if name != "dev" for needed in extra
+    needed
+    for name, extra in PROJECT["optional-dependencies"].items()
+    if name not in ("dev", "docs")
+    for needed in extra
 ]
 
 

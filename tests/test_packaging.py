@@ -38,6 +38,22 @@ def test_the_dockerfile_copies_what_there_is_and_all_that_the_build_needs():
     assert re.search(r"^USER (?!0\b)\d+$", text, re.M) and 'ENTRYPOINT ["/opt/p3vae/bin/p3vae"]' in text
 
 
+def test_every_place_names_the_same_version():
+    version = PROJECT["version"]
+    changes = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    latest = next(heading for heading in changes if heading != "Unreleased")
+    assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", latest)
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion={version}\n" in (ROOT / "qgis" / "p3vae_provider" / "metadata.txt").read_text()
+
+
+def test_the_hooks_before_a_commit_are_the_linters_of_make():
+    makefile, hooks = (ROOT / "Makefile").read_text(), (ROOT / ".pre-commit-config.yaml").read_text()
+    linters = set(re.findall(r"\$\(BIN\)/((?:ruff (?:check|format)|mypy))", makefile))
+    assert linters and all(f"entry: .venv/bin/{linter}" in hooks for linter in linters)
+    assert "http" not in hooks
+
+
 def test_the_conda_recipe_asks_for_the_same_as_the_package():
     text = (ROOT / "packaging" / "meta.yaml").read_text()
     run = re.search(r"^  run:\n((?:    - .+\n)+)", text, re.M)

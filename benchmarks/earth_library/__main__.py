@@ -1,4 +1,4 @@
-"""Makes the shipped model `earth`: `python -m benchmarks.earth_library --data DIR -o earth.p3vae`.
+"""Makes the shipped model `earth`: `python -m benchmarks earth_library --data DIR -o earth.p3vae`.
 
 DIR holds `usgs_splib06a.npz`, `slum.npz` and the wheel that `pip download --no-deps earthlib==1.1.0` gives.
 """

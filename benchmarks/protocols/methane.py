@@ -168,7 +168,7 @@ if __name__ == "__main__":
     import argparse
     import time
 
-    from protocols import add_data_option
+    from benchmarks.protocols import add_data_option
 
     parser = argparse.ArgumentParser()
     add_data_option(parser)

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator, interp1d
 from scipy.ndimage import gaussian_filter, median_filter
 
-from protocols import add_data_option
+from benchmarks.protocols import add_data_option
 
 SWATH = "HDFEOS/SWATHS/PRS_L1_HCO/Data Fields/"
 COLS, SCALE_HEIGHT_M = 300, 8000.0

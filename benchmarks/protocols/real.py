@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from protocols import add_data_option
+from benchmarks.protocols import add_data_option
 
 Array = np.ndarray[Any, Any]
 

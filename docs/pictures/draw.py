@@ -80,7 +80,7 @@ def potsdam_panels(data: Path, folder: Path) -> list[tuple[str, np.ndarray]]:
     with rasterio.open(folder / "labels.tif", "w", **profile) as made:
         made.write(values, 1)
     path = start / "enmap_potsdam_mosaic.tif"
-    options = p3vae.SceneOptions(scale=1e-4)
+    options = p3vae.SceneSettings(scale=1e-4)
     model = p3vae.train(
         path,
         folder / "labels.tif",

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.models.landcover.bands import FEWEST_USABLE, usable_bands
 from p3vae.models.landcover.library.materials import MaterialEstimator
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.types import ClassLegend
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
-FEWEST_BANDS = 3
-"""With fewer there is no spectrum to speak of."""
 _FEW_BANDS = 12
 """With fewer a map is no more than a sketch."""
 
@@ -50,18 +49,12 @@ def is_flexible(model: LandCoverModel) -> bool:
     return isinstance(model.estimator, MaterialEstimator)
 
 
-def usable_bands(own: Bands, sensor: Bands) -> npt.NDArray[np.bool_]:
-    """Bands of a sensor that lie where the model has bands, (sensor bands,)."""
-    distance = np.abs(sensor.wavelength_nm[:, None] - own.wavelength_nm).min(1)
-    return np.asarray(sensor.good & (distance <= np.median(own.fwhm_nm)))
-
-
 def fit_sensor(model: LandCoverModel, sensor: Bands) -> SensorFit:
-    """The model for spectra of `sensor`; it must have `FEWEST_BANDS` usable bands."""
+    """The model for spectra of `sensor`; it must have `FEWEST_USABLE` usable bands."""
     assert isinstance(model.estimator, MaterialEstimator)
     bands = sensor.select(usable_bands(model.bands, sensor))
-    if len(bands) < FEWEST_BANDS:
-        raise ValueError(f"{len(bands)} of its bands lie where the model has any, {FEWEST_BANDS} are needed")
+    if len(bands) < FEWEST_USABLE:
+        raise ValueError(f"{len(bands)} of its bands lie where the model has any, {FEWEST_USABLE} are needed")
     estimator = model.estimator.at_bands(model.bands, bands)
     legend, notes = model.legend, []
     for merger in _MERGERS:

@@ -18,12 +18,11 @@ from p3vae.models.checkpoint import ModelFile
 from p3vae.models.methane.background.feature_sets import FeatureSet, choose_features, learn
 from p3vae.models.methane.background.noise import SensorNoise
 from p3vae.models.methane.background.posterior import ConcentrationGrid
+from p3vae.models.methane.bands import SAME_BAND_NM
 from p3vae.models.methane.types import MethaneEstimate, MethaneSettings, PlumeOptics
 
 KIND = "methane"
 INVERT_CHUNK = 32768
-SAME_BAND_NM = 1.0
-"""Centres that differ by less [nm] are of the same band."""
 TEMPERATURE = 1.5
 """Of the posterior: bands err together, and a background is never as certain as its covariances say."""
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from p3vae.cli.options import FileCommand, output_options, scene_options, scenes_argument
-
-if TYPE_CHECKING:
-    from p3vae.cli.run.mapping import OutputOptions
-    from p3vae.cli.scenes import SceneOptions
+from p3vae.cli.options import FileCommand, config_option, scenes_argument
+from p3vae.cli.run.settings import BrightnessSettings, OutputSettings
+from p3vae.cli.scenes.settings import SceneSettings
+from p3vae.cli.settings import takes
 
 
 @click.command(cls=FileCommand)
 @scenes_argument
-@output_options
-@scene_options
-def brightness(scenes: tuple[str, ...], outputs: OutputOptions, scene_options: SceneOptions) -> None:
+@config_option
+@takes(settings=BrightnessSettings, outputs=OutputSettings, scene_settings=SceneSettings)
+def brightness(
+    scenes: tuple[str, ...],
+    settings: BrightnessSettings,
+    outputs: OutputSettings,
+    scene_settings: SceneSettings,
+) -> None:
     """Map the mean over the good bands of each SCENE, in its own unit.
 
     SCENE may be a path, a glob, @list.txt, or - for a list on stdin.
     """
-    from p3vae.cli.run.jobs import BrightnessJob
-    from p3vae.cli.run.mapping import map_scenes
+    from p3vae.cli.run.batch import map_scenes
 
-    map_scenes(scenes, scene_options, outputs, BrightnessJob())
+    map_scenes(scenes, settings, scene_settings, outputs)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from p3vae.cli.batch_options import OutputPath, null_option
-from p3vae.cli.options import FileCommand, scene_options, scenes_argument
-
-if TYPE_CHECKING:
-    from p3vae.cli.scenes import SceneOptions
+from p3vae.cli.options import FileCommand, null_option, scenes_argument
+from p3vae.cli.params import OutputPath
+from p3vae.cli.scenes.settings import SceneSettings
+from p3vae.cli.settings import takes
 
 
 def _show_formats(context: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -52,14 +51,14 @@ def _show_formats(context: click.Context, option: click.Parameter, asked: bool) 
     help="List the products that can be read.",
 )
 @null_option
-@scene_options
+@takes(scene_settings=SceneSettings)
 def info(
     scenes: tuple[str, ...],
     form: Any,
     models: tuple[Path, ...],
     stac: Path | None,
     null: bool,
-    scene_options: SceneOptions,
+    scene_settings: SceneSettings,
 ) -> None:
     """Show what each SCENE holds: product, grid, bands, sun, and what could be done with it.
 
@@ -74,4 +73,4 @@ def info(
     elif len(scenes) == 1 and names_model(Path(scenes[0])):
         show_card(Path(scenes[0]), as_json=form == "json")
     else:
-        show_scenes(expand_scenes(scenes, null=null), scene_options, models, form or "report")
+        show_scenes(expand_scenes(scenes, null=null), scene_settings, models, form or "report")

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from p3vae.cli.batch_options import OutputPath
 from p3vae.cli.errors import UsageError
-from p3vae.cli.options import FileCommand, FiniteRange
+from p3vae.cli.options import FileCommand
+from p3vae.cli.params import FiniteRange, OutputPath
 
 LAYOUTS = ("geotiff", "envi", "prisma-l2d", "prisma-l1")
 

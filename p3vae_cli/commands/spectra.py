@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from p3vae.cli.batch_options import OutputPath
 from p3vae.cli.options import FileCommand
+from p3vae.cli.params import OutputPath
 
 FILE = click.Path(path_type=Path)
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.console import note
-from p3vae.cli.errors import BandMismatchError, UsageError
+from p3vae.cli.colours import hex_colour
+from p3vae.cli.errors import UsageError
 from p3vae.cli.rasters.files import MapSpec
-from p3vae.cli.scenes.base import Scene
 from p3vae.cli.styles.rasters import Categories, Category, Ramp
 
 if TYPE_CHECKING:
@@ -23,23 +22,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 _CHUNK = 65_536
-
-
-def model_for_scene(scene: Scene, model: LandCoverModel, name: str) -> LandCoverModel:
-    """The model at the scene's bands where it can be brought to them; what is lost is said."""
-    from p3vae.models.landcover.sensors import fit_sensor, is_flexible
-
-    if not is_flexible(model) or scene.quantity != "reflectance":
-        return model
-    try:
-        found = fit_sensor(model, scene.bands)
-    except ValueError as error:
-        raise BandMismatchError(
-            str(error), path=scene.path, remedy=f"the model {name} needs bands from 410 to 2440 nm"
-        ) from error
-    for text in found.notes:
-        note(f"warning: {scene.path}: {text}")
-    return found.model
 
 
 def require_cover(model: LandCoverModel, option: str, name: str) -> None:
@@ -123,7 +105,7 @@ def material_specs(model: LandCoverModel) -> dict[str, MapSpec]:
 
 def fraction_specs(legend: ClassLegend) -> dict[str, MapSpec]:
     """Cover fractions of the classes and their standard deviations, one band each."""
-    tags = tuple({"color": "#{:02x}{:02x}{:02x}".format(*colour)} for colour in legend.colours)
+    tags = tuple({"color": hex_colour(colour)} for colour in legend.colours)
     return {
         name: MapSpec(
             suffix=name,
@@ -143,4 +125,4 @@ def fraction_specs(legend: ClassLegend) -> dict[str, MapSpec]:
 def _hue(share: float) -> str:
     """Colours around the circle, alternately light and dark."""
     red, green, blue = colorsys.hls_to_rgb(share, 0.35 + 0.3 * (round(share * 97) % 2), 0.65)
-    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+    return hex_colour([round(255 * part) for part in (red, green, blue)])

@@ -13,11 +13,12 @@ from p3vae.cli.errors import SceneError
 from p3vae.cli.labels import LabelledPixels, read_labels
 from p3vae.cli.rasters.areas import to_map
 from p3vae.cli.rasters.vectors import save_geopackage
-from p3vae.cli.scenes import SceneOptions, open_scene
 from p3vae.cli.scenes.base import Grid
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 
 if TYPE_CHECKING:
-    from p3vae.cli.landcover.train import TrainingRequest
+    from p3vae.cli.landcover.settings import TrainSettings
     from p3vae.models.landcover.types import DoubtfulPolygon
 
 GROUPS_PER_SCENE = 10**9
@@ -29,7 +30,7 @@ def polygon_number(doubtful: DoubtfulPolygon) -> int:
     return doubtful.group % GROUPS_PER_SCENE + 1
 
 
-def require_place(scenes: Sequence[Path], scene_options: SceneOptions) -> None:
+def require_place(scenes: Sequence[Path], scene_options: SceneSettings) -> None:
     """Refuse scenes that have no place on Earth before anything is learned."""
     for path in scenes:
         with open_scene(path, scene_options) as scene:
@@ -40,7 +41,7 @@ def require_place(scenes: Sequence[Path], scene_options: SceneOptions) -> None:
 
 
 def save_doubtful(
-    path: Path, request: TrainingRequest, scene_options: SceneOptions, doubtful: Sequence[DoubtfulPolygon]
+    path: Path, request: TrainSettings, scene_options: SceneSettings, doubtful: Sequence[DoubtfulPolygon]
 ) -> None:
     """Write the pixels of each polygon as one geometry in the CRS of the first scene, with a rank."""
     outlines: list[geopandas.GeoSeries] = []

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
 
+from p3vae.cli.colours import hex_colour
 from p3vae.cli.errors import SceneError, UsageError
-from p3vae.cli.landcover.irradiance import IrradianceOptions
-from p3vae.cli.landcover.model_files import load_land_cover, model_name
 from p3vae.cli.landcover.scene_model import SceneModel
+from p3vae.cli.landcover.settings import ExplainSettings
 from p3vae.cli.rasters.areas import to_map
 from p3vae.cli.rasters.grids import in_crs_of
+from p3vae.cli.run.model_files import load_land_cover, model_name
 from p3vae.cli.scenes.base import Grid, Scene
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.scenes.tiling import Window
@@ -88,20 +89,15 @@ class Explanation:
         return float(self.wavelength_nm[start]), float(self.wavelength_nm[start + width - 1])
 
 
-def explain_pixel(
-    scene: Scene,
-    model: Path | None,
-    irradiance: IrradianceOptions,
-    at: tuple[float, float] | None,
-    crs: str | None,
-    pixel: tuple[int, int] | None,
-    *,
-    scene_gain: bool = True,
-) -> Explanation:
-    """The explanation of the pixel at map coordinates `at`, or at column and row `pixel`."""
-    place = find_place(scene.grid, at, crs, pixel)
+def explain_pixel(scene: Scene, settings: ExplainSettings) -> Explanation:
+    """The explanation of the pixel that was asked for, by map coordinates or by column and row."""
+    place = find_place(scene.grid, settings.at, settings.crs, settings.pixel)
     brought = SceneModel.of(
-        scene, load_land_cover(model), irradiance, model_name(model), scene_gain=scene_gain
+        scene,
+        load_land_cover(settings.model),
+        settings.irradiance,
+        model_name(settings.model),
+        scene_gain=settings.scene_gain,
     )
     return explain(scene, brought, place)
 
@@ -172,7 +168,7 @@ def _fits(brought: SceneModel, observed: Values, probability: npt.NDArray[Any]) 
     for index, name in enumerate(legend.names):
         found = None if codes is None else _fit(brought, index, observed, codes[0].astype(np.float64))
         spectrum, fitted, cost = found or (None, None, 0.0)
-        colour = "#{:02x}{:02x}{:02x}".format(*legend.colours[index])
+        colour = hex_colour(legend.colours[index])
         fits.append(ClassFit(name, colour, float(probability[index]), spectrum, fitted))
         costs.append(cost)
     order = sorted(range(len(fits)), key=lambda k: (-round(fits[k].probability, 6), costs[k]))

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from p3vae.cli.errors import SceneError, UsageError
+from p3vae.cli.errors import UsageError
+from p3vae.cli.landcover.settings import LightSettings
+from p3vae.cli.run.fitness import sun_above_horizon
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.tables import read_columns
-from p3vae.physics.illumination import AEROSOL_OPTICAL_DEPTH, SpectralIrradiance, clear_sky_irradiance
+from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance
 from p3vae.physics.spectral_response import BandCoverageError, Bands
 
 _COLUMNS = ("wavelength_nm", "direct", "diffuse")
 
 
-@dataclass(frozen=True)
-class IrradianceOptions:
-    """What decides the irradiance assumed on flat ground."""
-
-    table: Path | None = None
-    """CSV with wavelength_nm, direct, diffuse; the other fields are unused then."""
-    aerosol_optical_depth: float = AEROSOL_OPTICAL_DEPTH
-    """At 500 nm [1]."""
-    water_vapour_cm: float = 1.0
-    ground_albedo: float = 0.3
-
-
-def scene_irradiance(scene: Scene, bands: Bands, options: IrradianceOptions) -> SpectralIrradiance:
+def scene_irradiance(scene: Scene, bands: Bands, options: LightSettings) -> SpectralIrradiance:
     """Direct and diffuse irradiance on flat ground at `bands`, for the sun of `scene`."""
-    zenith = scene.acquisition.sun_zenith_deg
-    if zenith is None:
-        raise SceneError("the sun's zenith angle is unknown", path=scene.path, remedy="give --sun-zenith DEG")
-    if not 0 <= zenith < 90:
-        raise SceneError(f"a sun zenith of {zenith:g} degrees gives no direct light", path=scene.path)
+    zenith = sun_above_horizon(scene)
     if options.table is not None:
         return _from_table(options.table, bands, zenith)
     time = scene.acquisition.time

@@ -15,10 +15,10 @@ from rich.text import Text
 
 from p3vae.cli.console import stdout
 from p3vae.cli.errors import ModelFileError, UsageError
-from p3vae.cli.landcover.model_files import find_model, load_land_cover, model_errors, shipped_models
 from p3vae.cli.records.manifest import finite
 from p3vae.cli.records.stac import require_pystac
 from p3vae.cli.records.stac_model import write_model_item
+from p3vae.cli.run.model_files import find_model, load_land_cover, model_errors, shipped_models
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PLOT_WIDTH = 48

@@ -7,51 +7,54 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from p3vae.cli.console import note
-from p3vae.cli.errors import BandMismatchError
 from p3vae.cli.labels.scene_pixels import scene_pixels
-from p3vae.cli.landcover.cover import model_for_scene
-from p3vae.cli.landcover.model_files import fit_bands
 from p3vae.cli.rasters.files import gdal_environment
+from p3vae.cli.run.fitness import fit_bands, require_covered, require_usable
 from p3vae.cli.scenes.base import Scene
-from p3vae.physics.spectral_response import covered_bands
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.library.scene import SceneState
     from p3vae.models.landcover.model import LandCoverModel
 
-FEWEST_BANDS = 10
-"""Of a model that a scene must cover."""
 FEWEST_PIXELS = 100
 """From fewer, nothing can be said of a scene."""
 _HAZE, _GAIN, _NOISE = 0.01, 0.05, 1.5
 """Offset [reflectance], departure of the gain from one, ratio of noise [1]: what is smaller is not said."""
 
 
-def brought_to_scene(
+def at_bands(scene: Scene, model: LandCoverModel, name: str) -> LandCoverModel:
+    """The model at the bands of a scene; what it goes without is said."""
+    from p3vae.models.landcover.estimator import SceneEstimator
+    from p3vae.models.landcover.sensors import fit_sensor, is_flexible
+
+    if is_flexible(model):
+        require_usable(scene, model.bands, name)
+        found = fit_sensor(model, scene.bands)
+        for text in found.notes:
+            note(f"warning: {scene.path}: {text}")
+        return found.model
+    if not isinstance(model.estimator, SceneEstimator):
+        return model
+    covered = require_covered(scene, model.bands, name)
+    if covered.all():
+        return model
+    count = f"{covered.sum()} of the {len(covered)} bands of the model {name}"
+    note(f"warning: {scene.path}: it covers {count}, which goes without the others")
+    return model.at_bands(np.flatnonzero(covered))
+
+
+def in_scene(
     scene: Scene, model: LandCoverModel, name: str, *, scene_gain: bool
 ) -> tuple[LandCoverModel, dict[str, Any]]:
-    """The model for a scene, and for the manifest what the scene differs by; what matters is said.
+    """The model for how a scene saw its ground, and for the manifest what the scene differs by.
 
-    `scene_gain` False leaves gain, haze and noise of the scene as they are.
+    `model` is at the bands of the scene. `scene_gain` False leaves gain, haze and noise as they are.
     """
     from p3vae.models.landcover.estimator import SceneEstimator
     from p3vae.models.landcover.sensors import is_flexible
 
-    home = f"the libraries of {name}" if is_flexible(model) else f"the scene of {name}"
-    model = model_for_scene(scene, model, name)
-    if not isinstance(model.estimator, SceneEstimator) or scene.quantity != "reflectance":
+    if not isinstance(model.estimator, SceneEstimator):
         return model, {}
-    covered = covered_bands(scene.bands, model.bands)
-    if not covered.all():
-        count = f"{covered.sum()} of the {len(covered)} bands of the model {name}"
-        if covered.sum() < FEWEST_BANDS:
-            raise BandMismatchError(
-                f"covers {count}, and {FEWEST_BANDS} are needed",
-                path=scene.path,
-                remedy="use a model trained on this sensor's bands (p3vae train)",
-            )
-        note(f"warning: {scene.path}: it covers {count}, which goes without the others")
-        model = model.at_bands(np.flatnonzero(covered))
     if not scene_gain:
         return model, {"scene": None}
     with gdal_environment():
@@ -61,7 +64,7 @@ def brought_to_scene(
     model, state = model.in_scene(pixels)
     if state is None:
         return model, {"scene": None}
-    _say(scene, model, home, state)
+    _say(scene, model, f"the libraries of {name}" if is_flexible(model) else f"the scene of {name}", state)
     return model, {
         "scene": {
             "gain": [round(float(value), 4) for value in (state.gain.min(), state.gain.max())],

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.cli.run.make import Findings
 from p3vae.cli.scenes.tiling import SpectraTile
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ class Seen:
     """Of the mapped pixels: how many are unlike anything learned, how many are lit as the labels, and z_E."""
 
     legend: ClassLegend
-    cos_zenith: float
     judged: int = 0
     outside: int = 0
     lit: int = 0
@@ -72,7 +70,7 @@ class Seen:
             return None
         return round(_STEP * (float(np.searchsorted(self.light.cumsum(), total / 2)) + 0.5), 3)
 
-    def findings(self, model_name: str) -> Findings:
+    def lines(self, model_name: str, sun_zenith_deg: float) -> list[str]:
         """One line where a share or the light is more than chance explains."""
         shares, lines = self.record(), []
         outside, lit = shares["out_of_distribution"], shares["lit_like_labels"]
@@ -85,10 +83,10 @@ class Seen:
             lines.append(
                 f"hardly any pixel is lit as the labels of the model {model_name} are; its physics decides"
             )
-        light = shares["median_light_of_land"]
-        if light is not None and not _PLAUSIBLE[0] <= light / self.cos_zenith <= _PLAUSIBLE[1]:
+        light, level = shares["median_light_of_land"], float(np.cos(np.radians(sun_zenith_deg)))
+        if light is not None and not _PLAUSIBLE[0] <= light / level <= _PLAUSIBLE[1]:
             lines.append(
-                f"the direct light of land is {light:.2f}, and level ground has {self.cos_zenith:.2f}: check "
+                f"the direct light of land is {light:.2f}, and level ground has {level:.2f}: check "
                 "the unit (--quantity), --scale and --sun-zenith"
             )
-        return Findings(lines)
+        return lines

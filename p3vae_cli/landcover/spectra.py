@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.colours import hex_colour
 from p3vae.cli.errors import ModelFileError, UsageError
-from p3vae.cli.landcover.model_files import load_land_cover, model_name
 from p3vae.cli.rasters.spectral_library import SpectralLibraryFile, save_csv, save_sli
 from p3vae.cli.report.charts import Axis, Line, with_gaps
 from p3vae.cli.report.figure import FIGURE_SUFFIXES, Chart, save_charts
 from p3vae.cli.report.spectra import WIDEST_GAP_NM, distinct
+from p3vae.cli.run.model_files import load_land_cover, model_name
 
 SUFFIXES = (".sli", ".csv", *FIGURE_SUFFIXES)
 
@@ -42,7 +43,7 @@ def export_spectra(model: Path | None, outputs: tuple[Path, ...], *, overwrite: 
     for path in outputs:
         suffix = path.suffix.lower()
         if suffix in FIGURE_SUFFIXES:
-            colours = ["#{:02x}{:02x}{:02x}".format(*colour) for colour in loaded.legend.colours]
+            colours = [hex_colour(colour) for colour in loaded.legend.colours]
             charts = [_chart(*parts, library) for parts in zip(names, colours, found, strict=True)]
             title = f"Latent spectra of {model_name(model)}"
             save_charts(charts, path, title, overwrite=overwrite, inputs=inputs)

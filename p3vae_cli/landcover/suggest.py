@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import geopandas
@@ -12,13 +11,14 @@ import numpy.typing as npt
 import shapely
 from sklearn.cluster import KMeans
 
+from p3vae.cli.colours import hex_colour
 from p3vae.cli.errors import UsageError
 from p3vae.cli.labels import draw_pixels
-from p3vae.cli.landcover.irradiance import IrradianceOptions
-from p3vae.cli.landcover.model_files import load_land_cover, model_name
 from p3vae.cli.landcover.scene_model import SceneModel
+from p3vae.cli.landcover.settings import SuggestSettings
 from p3vae.cli.rasters.areas import to_map
 from p3vae.cli.rasters.vectors import save_geopackage
+from p3vae.cli.run.model_files import load_land_cover, model_name
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.styles.rasters import Category
 from p3vae.cli.styles.vectors import to_label_style
@@ -42,30 +42,27 @@ class Suggestion:
     misfit: float | None
 
 
-def suggest(
-    scene: Scene,
-    model: Path | None,
-    irradiance: IrradianceOptions,
-    output: Path,
-    *,
-    count: int,
-    seed: int,
-    overwrite: bool,
-) -> list[Suggestion]:
+def suggest(scene: Scene, settings: SuggestSettings) -> list[Suggestion]:
     """Write points to label: doubtful pixels, each of another kind of spectrum.
 
-    The most doubtful pixels by misfit and by entropy of the class probabilities are put into `count` clusters
-    of spectral shape; of each, the most doubtful pixel is suggested.
+    The most doubtful pixels by misfit and by entropy of the class probabilities are put into `settings.count`
+    clusters of spectral shape; of each, the most doubtful pixel is suggested.
     """
     if scene.grid.transform is None and not scene.grid.gcps:
         raise UsageError("is not georeferenced", path=scene.path, remedy="points need a place on Earth")
-    brought = SceneModel.of(scene, load_land_cover(model), irradiance, model_name(model))
-    drawn = draw_pixels(scene, DRAWN_PIXELS, seed)
+    brought = SceneModel.of(
+        scene,
+        load_land_cover(settings.model),
+        settings.irradiance,
+        model_name(settings.model),
+        scene_gain=settings.scene_gain,
+    )
+    drawn = draw_pixels(scene, DRAWN_PIXELS, settings.seed)
     found = brought.predict(drawn.spectra)
     assert found.probabilities is not None
     doubt = _doubt(found.probabilities, found.misfit)
     doubt[found.class_id == 0] = -1.0
-    chosen = _diverse(np.asarray(brought.adapter(drawn.spectra)), doubt, count, seed)
+    chosen = _diverse(np.asarray(brought.adapter(drawn.spectra)), doubt, settings.count, settings.seed)
     suggestions = []
     for k in chosen:
         order = np.argsort(-found.probabilities[k])
@@ -84,14 +81,14 @@ def suggest(
         )
     legend = brought.model.legend
     classes = [
-        Category(number, name, "#{:02x}{:02x}{:02x}".format(*colour))
+        Category(number, name, hex_colour(colour))
         for number, name, colour in zip(legend.ids, legend.names, legend.colours, strict=True)
     ]
     save_geopackage(
-        output,
+        settings.output,
         _frame(scene, suggestions),
         "suggestions",
-        overwrite=overwrite,
+        overwrite=settings.overwrite,
         inputs=(scene.path,),
         style=to_label_style("class", classes),
     )

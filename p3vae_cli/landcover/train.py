@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.colours import rgb_colour
 from p3vae.cli.console import note
 from p3vae.cli.errors import LabelError, P3vaeError, ProductError, SceneError, UsageError
 from p3vae.cli.labels import (
@@ -27,20 +28,17 @@ from p3vae.cli.labels.scene_pixels import scene_pixels
 from p3vae.cli.labels.surroundings import with_surroundings
 from p3vae.cli.landcover.cover import require_cover
 from p3vae.cli.landcover.doubtful import GROUPS_PER_SCENE, require_place, save_doubtful
-from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
-from p3vae.cli.landcover.model_files import (
-    find_model,
-    fit_bands,
-    load_land_cover,
-    require_quantity,
-    resolve_device,
-)
+from p3vae.cli.landcover.irradiance import scene_irradiance
 from p3vae.cli.landcover.scene_state import FEWEST_PIXELS
+from p3vae.cli.landcover.settings import TrainSettings
 from p3vae.cli.landcover.train_report import TrainingProgress
 from p3vae.cli.records.manifest import sha256
 from p3vae.cli.records.staging import require_folder, require_free, writing
-from p3vae.cli.scenes import Scene, SceneOptions, open_scene, scene_files
-from p3vae.cli.scenes.base import reading
+from p3vae.cli.run.fitness import fit_bands, require_land_cover
+from p3vae.cli.run.model_files import find_model, load_land_cover, resolve_device
+from p3vae.cli.scenes.base import Scene, reading
+from p3vae.cli.scenes.opening import open_scene, scene_files
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.signals import stop_on_signals
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
         ClassLegend,
         EpochReport,
         TrainingSet,
-        TrainingSettings,
         TrainingState,
     )
 
@@ -67,32 +64,7 @@ PALETTE = (
 """Colours of classes whose labels give none."""
 
 
-@dataclass(frozen=True)
-class TrainingRequest:
-    """What the user asked for."""
-
-    scenes: tuple[Path, ...]
-    labels: Path
-    output: Path
-    settings: TrainingSettings
-    class_field: str | None = None
-    class_names: tuple[str, ...] = ()
-    prior: Path | None = None
-    """Model of materials, the prior of the classes."""
-    alias: tuple[str, ...] = ()
-    """`class=name in the prior model`."""
-    doubtful: Path | None = None
-    """Where to write the polygons that the other labels contradict."""
-    irradiance: IrradianceOptions = field(default_factory=IrradianceOptions)
-    samples_per_class: int = 2000
-    unlabelled: int = 20_000
-    device: str = "auto"
-    resume: bool = False
-    overwrite: bool = False
-    show_progress: bool | None = None
-
-
-def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverModel:
+def train(request: TrainSettings, scene_options: SceneSettings) -> LandCoverModel:
     """Train a land-cover model and write it, with a checkpoint after every epoch."""
     from p3vae.models.checkpoint import ModelFormatError, load_state, save_state
     from p3vae.models.landcover.model import save_model
@@ -114,7 +86,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
             progress.step("reading scenes and labels")
             training_set, bands, irradiance, legend = gather(request, scene_options)
             prior = prior_model(source, request, legend)
-            settings = request.settings
+            settings = request.estimator
             if request.prior is not None:
                 settings = replace(settings, prior=find_model(request.prior).stem)
 
@@ -155,7 +127,7 @@ def train(request: TrainingRequest, scene_options: SceneOptions) -> LandCoverMod
     return model
 
 
-def training_sources(request: TrainingRequest) -> list[dict[str, str]]:
+def training_sources(request: TrainSettings) -> list[dict[str, str]]:
     """Role, name and SHA-256 of every file that a model is trained on: scenes, then labels."""
     files = [("scene", file) for path in request.scenes for file in scene_files(path)]
     files += [("labels", file) for file in label_files(request.labels)]
@@ -164,7 +136,7 @@ def training_sources(request: TrainingRequest) -> list[dict[str, str]]:
     return [{"role": role, "name": file.name, "sha256": _digest(file)} for role, file in files]
 
 
-def prior_source(request: TrainingRequest) -> LandCoverModel | None:
+def prior_source(request: TrainSettings) -> LandCoverModel | None:
     """The model that --from names, checked before any scene is read."""
     aliases = [_alias(text) for text in request.alias]
     if request.prior is None:
@@ -177,7 +149,7 @@ def prior_source(request: TrainingRequest) -> LandCoverModel | None:
 
 
 def prior_model(
-    source: LandCoverModel | None, request: TrainingRequest, legend: ClassLegend
+    source: LandCoverModel | None, request: TrainSettings, legend: ClassLegend
 ) -> PriorModel | None:
     """The prior of the classes, and what its names are to theirs."""
     from p3vae.models.landcover.library.transfer import PriorModel, matched_names
@@ -213,7 +185,7 @@ def checkpoint_path(output: Path) -> Path:
     return output.with_name(output.name + ".checkpoint")
 
 
-def _require_free(request: TrainingRequest) -> None:
+def _require_free(request: TrainSettings) -> None:
     """Say at once what would only fail after minutes of training."""
     for path in (request.output, request.doubtful):
         if path is not None:
@@ -238,7 +210,7 @@ class _Drawn:
 
 
 def gather(
-    request: TrainingRequest, scene_options: SceneOptions
+    request: TrainSettings, scene_options: SceneSettings
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
     from p3vae.models.landcover.registry import learns_from_images, may_average_neighbours
@@ -248,25 +220,25 @@ def gather(
     said: set[str] = set()
     for path in request.scenes:
         with open_scene(path, scene_options) as scene:
-            require_quantity(scene, "reflectance", "land-cover training")
+            require_land_cover(scene)
             samples = _scene_samples(scene, request, said)
             bands = bands or usable_bands(scene.bands, samples, scene.path)
             adapter = fit_bands(scene, bands, request.scenes[0].name)
             samples = _without_dark(
                 replace(samples, spectra=adapter(samples.spectra), unlabelled=adapter(samples.unlabelled))
             )
-            if may_average_neighbours(request.settings):
+            if may_average_neighbours(request.estimator):
                 samples = with_surroundings(
-                    scene, samples, adapter, scenes=len(request.scenes), seed=request.settings.seed
+                    scene, samples, adapter, scenes=len(request.scenes), seed=request.seed
                 )
-            if learns_from_images(request.settings):
+            if learns_from_images(request.estimator):
                 samples = with_patches(
                     scene,
                     samples,
                     adapter,
                     unlabelled=request.unlabelled // len(request.scenes),
                     scenes=len(request.scenes),
-                    seed=request.settings.seed,
+                    seed=request.seed,
                 )
             irradiance = scene_irradiance(scene, bands, request.irradiance)
             parts.append(_Drawn(samples, irradiance, scene_pixels(scene, adapter)))
@@ -277,7 +249,7 @@ def gather(
     return replace(training_set, scenes=scenes), bands, parts[0].irradiance, legend
 
 
-def _scene_samples(scene: Scene, request: TrainingRequest, said: set[str]) -> Samples:
+def _scene_samples(scene: Scene, request: TrainSettings, said: set[str]) -> Samples:
     """Samples of one scene; notes in `said` are not repeated, others are added to it."""
     try:
         pixels = read_labels(
@@ -297,7 +269,7 @@ def _scene_samples(scene: Scene, request: TrainingRequest, said: set[str]) -> Sa
         pixels,
         per_class=request.samples_per_class,
         unlabelled=request.unlabelled // len(request.scenes),
-        seed=request.settings.seed,
+        seed=request.seed,
     )
 
 
@@ -351,7 +323,7 @@ def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLe
     legend = ClassLegend(
         ids=tuple(entry.id for entry in entries),
         names=tuple(entry.name for entry in entries),
-        colours=tuple((int(c[1:3], 16), int(c[3:5], 16), int(c[5:7], 16)) for c in colours),
+        colours=tuple(rgb_colour(colour) for colour in colours),
     )
     return training_set, legend
 

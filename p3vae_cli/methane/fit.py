@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,10 +12,10 @@ import torch
 
 from p3vae.cli.errors import BandMismatchError, ModelFileError, SceneError, UsageError
 from p3vae.cli.labels import DrawnPixels
-from p3vae.cli.landcover.model_files import model_errors
-from p3vae.cli.methane.plumes import PlumeOptions
 from p3vae.cli.methane.scene import MethaneScene
+from p3vae.cli.methane.settings import RetrievalSettings
 from p3vae.cli.run.memory import return_memory
+from p3vae.cli.run.model_files import model_errors
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.scenes.masking import read_mask
 from p3vae.cli.scenes.tiling import Window
@@ -33,9 +33,6 @@ from p3vae.models.methane.types import MethaneSettings
 from p3vae.models.nn.threads import one_thread
 from p3vae.physics.methane import MethaneAbsorption
 
-MethaneMethod = Literal["p3vae", "oe", "mf", "mf-log", "mag1c"]
-
-USUAL_MAX_PPM_M = 50_000.0
 ROOM_BELOW_ZERO_PPM_M = 5000.0
 """Several standard deviations of a usual pixel [ppm m]."""
 MOST_OF_TEST = 12_000
@@ -46,33 +43,7 @@ FEWEST_UNDER_PLUME = 200
 """With fewer candidate plume pixels than this, the background is learned from plume-free ones alone."""
 
 
-@dataclass(frozen=True)
-class MethaneOptions:
-    """What `p3vae invert-methane` is asked to do."""
-
-    method: MethaneMethod = "p3vae"
-    preset: Literal["default", "paper"] = "default"
-    plume_mask: Path | None = None
-    model: Path | None = None
-    save_model: Path | None = None
-    absorption: Path | None = None
-    absorption_scale: float = 1.0
-    max_ppm_m: float | None = None
-    """None: `USUAL_MAX_PPM_M`, or that of the model."""
-    quality_mask: bool = True
-    """Whether pixels that are not clear (cloud, water, flare) are left out of the maps."""
-    seed: int = 0
-    overwrite: bool = False
-    """Whether `save_model` may exist."""
-    plumes: PlumeOptions = field(default_factory=PlumeOptions)
-
-    @property
-    def largest_ppm_m(self) -> float:
-        """Largest enhancement that a background is learned for."""
-        return USUAL_MAX_PPM_M if self.max_ppm_m is None else self.max_ppm_m
-
-
-def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
+def absorption_table(options: RetrievalSettings) -> MethaneAbsorption:
     """The gas: the table of the package, or the user's."""
     table = _absorption_table(options).scaled(options.absorption_scale)
     if table.absorption.max() > LARGEST_ABSORPTION:
@@ -82,7 +53,7 @@ def absorption_table(options: MethaneOptions) -> MethaneAbsorption:
     return table
 
 
-def _absorption_table(options: MethaneOptions) -> MethaneAbsorption:
+def _absorption_table(options: RetrievalSettings) -> MethaneAbsorption:
     if options.absorption is None:
         return MethaneAbsorption.load()
     path = options.absorption
@@ -117,7 +88,7 @@ def fit_method(
     scene: Scene,
     view: MethaneScene,
     drawn: DrawnPixels,
-    options: MethaneOptions,
+    options: RetrievalSettings,
     device: str,
     progress: Callable[[int, int], None],
 ) -> Fitted:
@@ -211,7 +182,7 @@ def _too_few(scene: Scene, view: MethaneScene, needed: int, found: int) -> Scene
 
 
 def _learned(
-    ground: _Ground, view: MethaneScene, options: MethaneOptions, progress: Callable[[int, int], None]
+    ground: _Ground, view: MethaneScene, options: RetrievalSettings, progress: Callable[[int, int], None]
 ) -> Inverter:
     optics, free, radiance, column = view.optics, ground.free, ground.radiance, ground.column
     background = radiance[free]

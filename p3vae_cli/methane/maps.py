@@ -17,7 +17,6 @@ from p3vae.cli.rasters.files import MapSpec, class_map
 from p3vae.cli.scenes.tiling import SpectraTile
 from p3vae.cli.styles.rasters import Categories, Category, Ramp
 from p3vae.models.methane.devices import OnDevice
-from p3vae.models.methane.plumes.prior import HALO_PIXELS
 from p3vae.physics.quality import Quality, quality_classes
 
 Array = npt.NDArray[Any]
@@ -30,7 +29,7 @@ LARGEST_SHOWN_PPM_M = 10_000.0
 """End of the colour scale, the same for every scene [ppm m]."""
 
 
-class MethaneMaps:
+class MethaneTiles:
     """From the spectra of a tile to its maps."""
 
     def __init__(self, fitted: Fitted, view: MethaneScene, *, quality_mask: bool) -> None:
@@ -47,11 +46,6 @@ class MethaneMaps:
         """Let go of threads and tables, once every pixel is mapped."""
         self._pool.shutdown()
         self._inverter = None
-
-    @property
-    def halo(self) -> int:
-        """How far the prior looks at neighbours [pixels]."""
-        return 0 if self._prior is None else HALO_PIXELS
 
     def __call__(self, tile: SpectraTile) -> Mapping[str, Array]:
         """Enhancement, std, sensitivity and quality, (rows, cols) each."""

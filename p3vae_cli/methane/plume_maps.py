@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import rasterio
+from affine import Affine
 from scipy import ndimage
 
-from p3vae.cli.records.staging import Staging
-from p3vae.cli.run.make import RunSummary
+from p3vae.cli.run.maps import Maps
 from p3vae.cli.scenes.base import Grid
-from p3vae.cli.scenes.drivers import open_geotiff
 from p3vae.physics.quality import Quality
 
 Values = npt.NDArray[np.floating[Any]]
@@ -72,22 +69,17 @@ class MethaneMap:
     quality: npt.NDArray[np.uint8]
     grid: Grid
     """Of the scene: pixels are those of the detector, each of them once."""
-    tags: dict[str, str]
     figures: ClearFigures
 
     @classmethod
-    def read(cls, summary: RunSummary, staging: Staging, *, prior: bool) -> MethaneMap:
-        """The maps of a run; `prior`: whether they hold one, which dividing by the sensitivity takes out."""
-        paths = {product.spec.suffix: staging.path(product.path.name) for product in summary.products}
-        tags = _tags(paths["methane"])
-        if summary.swath is not None:
-            paths = dict(summary.swath.rasters)
-        with open_geotiff(paths["methane"]) as source:
-            ppm_m, grid = source.read(1), _grid(source)
-            missing = ppm_m == source.nodata
-        std, sensitivity, quality = (
-            _band(paths[name]) for name in ("methane_std", "methane_sensitivity", "quality")
-        )
+    def of(cls, maps: Maps, *, prior: bool) -> MethaneMap:
+        """The maps as the sensor saw them; `prior`: whether they hold one, which dividing by the sensitivity
+        takes out."""
+        ppm_m, grid = maps["methane"], maps.grid
+        if grid.transform is None and not grid.gcps:
+            grid = replace(grid, transform=Affine.identity())
+        missing = ppm_m == maps.specs["methane"].nodata
+        std, sensitivity, quality = maps["methane_std"], maps["methane_sensitivity"], maps["quality"]
         clear = ~missing & (quality == Quality.CLEAR)
         figures = ClearFigures.of(ppm_m, std, clear, int((~missing & ~clear).sum()))
         if prior:
@@ -95,7 +87,7 @@ class MethaneMap:
             std = np.where(clear, std / np.sqrt(np.where(clear, sensitivity, 1.0)), 1.0)
         ppm_m, std, valid = fill_from_neighbours(ppm_m, std, clear)
         allowed = valid & ~np.isin(quality, UNFIT_TO_FILL)
-        return cls(ppm_m, std, allowed, clear, quality.astype(np.uint8), grid, tags, figures)
+        return cls(ppm_m, std, allowed, clear, quality.astype(np.uint8), grid, figures)
 
     def left_out(self) -> str:
         """How many pixels have no result, and why."""
@@ -104,24 +96,6 @@ class MethaneMap:
         counts["dead or without signal"] = int((self.quality == 0).sum())
         named = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         return f"{sum(counts.values()):,} pixels without a result{': ' if named else ''}{named}"
-
-
-def _grid(source: rasterio.DatasetReader) -> Grid:
-    gcps, gcp_crs = source.gcps
-    if gcps:
-        return Grid(source.width, source.height, gcp_crs, None, tuple(gcps))
-    return Grid(source.width, source.height, source.crs, source.transform)
-
-
-def _tags(path: Path) -> dict[str, str]:
-    with open_geotiff(path) as source:
-        return {key: value for key, value in source.tags().items() if key.startswith("P3VAE_")}
-
-
-def _band(path: Path) -> Values:
-    with open_geotiff(path) as source:
-        values: Values = source.read(1)
-        return values
 
 
 def fill_from_neighbours(ppm_m: Values, std: Values, trusted: Mask) -> tuple[Values, Values, Mask]:

@@ -17,8 +17,7 @@ from p3vae.cli.rasters.areas import WGS84, to_map
 from p3vae.cli.rasters.maps import MapFile, read_map
 from p3vae.cli.rasters.pictures import Image, coloured, png, scale_of, stretched
 from p3vae.cli.records.manifest import read_manifest, sha256
-from p3vae.cli.records.staging import Staging, writing
-from p3vae.cli.run.make import RunSummary
+from p3vae.cli.run.maps import MapFiles, Maps
 from p3vae.cli.scenes.base import Scene, reading
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.scenes.tiling import Window
@@ -33,7 +32,7 @@ _OUTLINE, _SOURCE, _BAR = (255, 255, 255, 255), (0, 229, 255, 255), (255, 255, 2
 _CROSS, _THICK = 7, 3
 _BARS_M = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
 _BAR_SHARE = 0.3
-_NAME = "{stem}_plume-{number}.png"
+_END = "plume-{number}.png"
 
 
 def earlier_pictures(manifest: Path, stem: str, made: set[str]) -> list[str]:
@@ -41,7 +40,7 @@ def earlier_pictures(manifest: Path, stem: str, made: set[str]) -> list[str]:
     record = read_manifest(manifest) or {}
     earlier = record.get("earlier_runs")
     runs = [record, *(earlier if isinstance(earlier, list) else [])]
-    pattern = re.compile(_NAME.format(stem=re.escape(stem), number=r"\d+"))
+    pattern = re.compile(re.escape(stem) + "_" + _END.format(number=r"\d+"))
     listed = {
         str(product["file"]): product.get("sha256")
         for run in runs
@@ -56,23 +55,28 @@ def earlier_pictures(manifest: Path, stem: str, made: set[str]) -> list[str]:
     )
 
 
+def add_pictures(
+    maps: Maps, scene: Scene, labels: npt.NDArray[np.int32], rows: Sequence[dict[str, Any]]
+) -> None:
+    """A picture for each plume that the map shows; earlier ones of other plumes go."""
+    if not isinstance(maps, MapFiles):
+        return
+    made = set(PlumePictures(maps, scene, labels).write(rows)) if rows else set()
+    maps.removed += earlier_pictures(maps.manifest, maps.stem, made)
+
+
 @dataclass(frozen=True, eq=False)
 class PlumePictures:
     """Makes the pictures of a run, on the grid of its maps."""
 
-    summary: RunSummary
-    staging: Staging
+    maps: MapFiles
     scene: Scene
-    stem: str
     labels: npt.NDArray[np.int32]
     """On that grid."""
 
     def write(self, rows: Sequence[dict[str, Any]]) -> list[str]:
-        """Stage a picture for each plume that the map shows; returns their names."""
-        if not rows:
-            return []
-        name = next(p.path.name for p in self.summary.products if p.spec.suffix == "methane")
-        methane = read_map(self.staging.path(name))
+        """The names of the pictures that were added."""
+        methane = read_map(self.maps.staging.path(self.maps.sinks["methane"].name))
         scale, found = scale_of(methane), ndimage.find_objects(self.labels)
         names = []
         for row in rows:
@@ -83,12 +87,10 @@ class PlumePictures:
             image = coloured(methane.values[window.slices].astype(np.float64), scale)
             inside = self.labels[window.slices] == row["plume"]
             image[~inside | ~methane.valid[window.slices]] = 0
-            names.append(_NAME.format(stem=self.stem, number=row["plume"]))
-            picture = self._drawn(image, inside, window, methane, row)
-            path = self.summary.manifest.parent / names[-1]
-            self.staging.add(names[-1])
-            with writing(path):
-                self.staging.path(names[-1]).write_bytes(png(picture))
+            picture = png(self._drawn(image, inside, window, methane, row))
+            end = _END.format(number=row["plume"])
+            self.maps.add_file(end, lambda picture=picture: picture, "picture of a plume")  # type: ignore[misc]
+            names.append(f"{self.maps.stem}_{end}")
         return names
 
     def _drawn(
@@ -116,24 +118,24 @@ class PlumePictures:
 
     def _ground(self, window: Window) -> Image:
         """The scene in grey, in one band of the short-wave infrared, or the nearest to it."""
-        area, swath = self.summary.area, self.summary.swath
+        area, onto = self.maps.area, self.maps.onto
         good = np.flatnonzero(self.scene.bands.good)
         nearest = np.abs(self.scene.bands.wavelength_nm[good] - _GROUND_NM).argmin()
         band = self.scene.file_bands[good[nearest] : good[nearest] + 1]
-        if swath is None:
+        if onto is None:
             values = self._read(window._replace(row=window.row + area.row, col=window.col + area.col), band)
         else:
-            values = swath.onto.values(self._whole(window, band), window, np.nan, nearest=True)
+            values = onto.values(self._whole(window, band), window, np.nan, nearest=True)
         return stretched(
             values.repeat(3, axis=2) if values.ndim == 3 else values[..., None].repeat(3, axis=2)
         )
 
     def _whole(self, window: Window, band: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
         """The swath (rows, cols), read only where a window of the map may show it."""
-        assert self.summary.swath is not None
-        area, swath = self.summary.area, self.summary.swath
+        area, onto = self.maps.area, self.maps.onto
+        assert onto is not None
         lines = np.repeat(np.arange(area.rows, dtype=np.int32)[:, None] + 1, area.cols, axis=1)
-        shown = swath.onto.values(lines, window, 0, nearest=True)
+        shown = onto.values(lines, window, 0, nearest=True)
         values = np.full((area.rows, area.cols), np.nan, np.float32)
         if shown.any():
             top, bottom = int(shown[shown > 0].min()) - 1, int(shown.max())

@@ -51,7 +51,7 @@ LIKELY, MOSTLY_CLEAR = 0.95, 0.8
 
 
 @dataclass(frozen=True)
-class Blown:
+class WindEstimate:
     """A wind, its one-sigma error, and how it becomes the speed of a plume's mass."""
 
     wind: SceneWind
@@ -95,7 +95,7 @@ def plume_rows(
     seen: MethaneMap,
     scene: Scene,
     area: Window,
-    winds_at: Callable[[Place | None], Sequence[Blown]],
+    winds_at: Callable[[Place | None], Sequence[WindEstimate]],
     effective: EffectiveWind,
 ) -> list[dict[str, Any]]:
     """What is reported of each plume, by the names of `FIELDS`; `area` is the part of the scene."""

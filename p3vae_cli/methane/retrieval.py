@@ -1,29 +1,33 @@
-"""From a radiance scene to methane maps: a background learned from it, every pixel inverted."""
+"""From a radiance scene to methane maps and plumes: a background learned from it, every pixel inverted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from p3vae.cli.errors import UsageError
 from p3vae.cli.labels import draw_pixels
-from p3vae.cli.landcover.model_files import require_quantity, resolve_device
-from p3vae.cli.methane.fit import Fitted, MethaneOptions, absorption_table, fit_method
-from p3vae.cli.methane.maps import SPECS, MethaneMaps
-from p3vae.cli.methane.plumes import PLUME_FILES, write_plumes
+from p3vae.cli.methane.fit import Fitted, absorption_table, fit_method
+from p3vae.cli.methane.maps import SPECS, MethaneTiles
+from p3vae.cli.methane.plumes import PLUME_FILES, add_plumes, plume_record, winds_at
 from p3vae.cli.methane.scene import MethaneScene
+from p3vae.cli.methane.settings import RetrievalSettings
 from p3vae.cli.methane.vetting import Vetting
 from p3vae.cli.records.manifest import sha256
-from p3vae.cli.records.staging import Staging, require_folder, require_free, writing
-from p3vae.cli.run.make import Findings, RunSummary
-from p3vae.cli.run.mapping import Plan
+from p3vae.cli.records.staging import writing
+from p3vae.cli.run.fitness import require_methane
+from p3vae.cli.run.mapper import Mapper, Steps
+from p3vae.cli.run.maps import Maps
 from p3vae.cli.run.memory import return_memory
+from p3vae.cli.run.model_files import resolve_device
 from p3vae.cli.scenes.base import Scene
+from p3vae.cli.scenes.tiling import SpectraTile
 from p3vae.models.checkpoint import write_model_file
 from p3vae.models.methane.model import MethaneP3VAE
+from p3vae.models.methane.plumes.prior import HALO_PIXELS
 from p3vae.physics.methane import LINE_WIDTH_NM, MethaneAbsorption
 
 TILE_SIZE = 128
@@ -32,52 +36,59 @@ BACKGROUND_PIXELS = 30_000
 """Pixels of the scene from which the background is learned."""
 
 
-def methane_plan(
-    scene: Scene, options: MethaneOptions, device: str, progress: Callable[[int, int], None]
-) -> Plan:
-    """Methane, its standard deviation and sensitivity, quality, and afterwards plumes."""
-    require_quantity(scene, "radiance", "a methane retrieval")
-    _require_sense(options)
-    chosen = _device(device, options)
-    options.plumes.winds_over(scene)  # wind that does not cover this scene is refused before the work
-    if options.save_model is not None:
-        require_free(options.save_model, overwrite=options.overwrite, inputs=(scene.path,))
-        require_folder(options.save_model.parent)
-    drawn = draw_pixels(scene, BACKGROUND_PIXELS, options.seed)
-    gas = absorption_table(options)
-    view = MethaneScene.from_scene(scene, drawn, gas, options.largest_ppm_m)
-    fitted = fit_method(scene, view, drawn, options, chosen, progress)
-    return_memory()
-    vet = None if fitted.spectra is None else Vetting(scene, view, fitted.spectra)
-    maps, prior = MethaneMaps(fitted, view, quality_mask=options.quality_mask), fitted.prior is not None
+class MethaneMapper(Mapper):
+    """`p3vae invert-methane`: methane, its standard deviation and sensitivity, quality, and then plumes."""
 
-    def after(summary: RunSummary, staging: Staging) -> Findings:
-        maps.close()
+    specs = SPECS
+    files = PLUME_FILES
+    tile_size = TILE_SIZE
+
+    def __init__(self, scene: Scene, settings: RetrievalSettings) -> None:
+        require_methane(scene)
+        _require_sense(settings)
+        winds_at(settings.plumes, scene)  # wind that does not cover this scene is refused before the work
+        self._scene, self._settings = scene, settings
+        self._device = _device(settings.device, settings)
+        self.model_sha256 = None if settings.model is None else sha256(settings.model)
+        self.halo = HALO_PIXELS if settings.method == "p3vae" and settings.preset == "default" else 0
+
+    def prepare(self, progress: Steps) -> None:
+        """Learn the background from pixels without plumes, and what plumes look like."""
+        scene, settings = self._scene, self._settings
+        drawn = draw_pixels(scene, BACKGROUND_PIXELS, settings.seed)
+        self._gas = absorption_table(settings)
+        self._view = MethaneScene.from_scene(scene, drawn, self._gas, settings.largest_ppm_m)
+        self._fitted = fit_method(scene, self._view, drawn, settings, self._device, progress)
         return_memory()
-        found = write_plumes(summary, staging, scene, options.plumes, prior=prior, vet=vet)
-        return replace(found, lines=[*_notes(view, gas), *found.lines])
+        self._tiles = MethaneTiles(self._fitted, self._view, quality_mask=scene.quality_mask)
 
-    def keep() -> None:
-        if options.save_model is not None and isinstance(fitted.method, MethaneP3VAE):
-            with writing(options.save_model):
-                write_model_file(options.save_model, fitted.method.to_file())
+    def __call__(self, tile: SpectraTile) -> Mapping[str, npt.NDArray[Any]]:
+        """Enhancement, std, sensitivity and quality of a tile."""
+        return self._tiles(tile)
 
-    digest = None if options.model is None else sha256(options.model)
-    settings = _settings(scene, view, gas, fitted, options)
-    return Plan(
-        maps,
-        SPECS,
-        digest,
-        settings,
-        halo=maps.halo,
-        after=after,
-        more=PLUME_FILES,
-        tile_size=TILE_SIZE,
-        last=keep,
-    )
+    def finish(self, maps: Maps) -> None:
+        """Find plumes, and weigh them."""
+        self._tiles.close()
+        return_memory()
+        spectra, prior = self._fitted.spectra, self._fitted.prior is not None
+        judge = None if spectra is None else Vetting(self._scene, self._view, spectra)
+        maps.lines += _notes(self._view, self._gas)
+        add_plumes(maps, self._scene, self._settings.plumes, prior=prior, judge=judge)
+
+    def keep(self) -> None:
+        """Save the background, if asked."""
+        path, method = self._settings.save_model, self._fitted.method
+        if path is not None and isinstance(method, MethaneP3VAE):
+            with writing(path):
+                write_model_file(path, method.to_file())
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What decides the result."""
+        return _settings(self._scene, self._view, self._gas, self._fitted, self._settings)
 
 
-def _device(name: str, options: MethaneOptions) -> str:
+def _device(name: str, options: RetrievalSettings) -> str:
     """Where to invert; the filters and optimal estimation need double precision, which Apple's GPUs lack."""
     device = resolve_device(name)
     if device != "mps" or options.method == "p3vae":
@@ -102,7 +113,7 @@ def _notes(view: MethaneScene, gas: MethaneAbsorption) -> list[str]:
 
 
 def _settings(
-    scene: Scene, view: MethaneScene, gas: MethaneAbsorption, fitted: Fitted, options: MethaneOptions
+    scene: Scene, view: MethaneScene, gas: MethaneAbsorption, fitted: Fitted, options: RetrievalSettings
 ) -> dict[str, Any]:
     """What decides the result, for the manifest."""
     method, prior = fitted.method, fitted.prior
@@ -115,7 +126,7 @@ def _settings(
         "absorption_scale": options.absorption_scale,
         "max_ppm_m": method.settings.max_ppm_m if isinstance(method, MethaneP3VAE) else options.largest_ppm_m,
         "smile": view.optics.detector_columns is not None,
-        "quality_mask": options.quality_mask,
+        "quality_mask": scene.quality_mask,
         "prior": None
         if prior is None
         else {
@@ -124,11 +135,11 @@ def _settings(
             "slab_ppm_m": prior.slab_ppm_m,
             "error_correlation": prior.correlation,
         },
-        **options.plumes.settings(scene),
+        **plume_record(options.plumes, scene),
     }
 
 
-def _require_sense(options: MethaneOptions) -> None:
+def _require_sense(options: RetrievalSettings) -> None:
     """Options that only the default p3VAE heeds are refused elsewhere, rather than ignored."""
     if options.method != "p3vae" and options.preset != "default":
         raise UsageError(f"--preset {options.preset} is a p3VAE", remedy="leave --method out")
@@ -146,7 +157,3 @@ def _require_sense(options: MethaneOptions) -> None:
     for name, given in learning.items():
         if given is not None and options.model is not None:
             raise UsageError(f"{name} is for learning, and --model has learned", remedy=f"leave {name} out")
-
-
-MADE = (*(f"{spec.suffix}.tif" for spec in SPECS.values()), *PLUME_FILES)
-"""Ends of the names of all products."""

@@ -11,6 +11,7 @@ import torch
 
 from p3vae.cli.errors import BandMismatchError, SceneError
 from p3vae.cli.labels import DrawnPixels
+from p3vae.cli.run.fitness import sun_zenith
 from p3vae.cli.scenes.base import Scene
 from p3vae.models.methane.types import PlumeOptics
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
@@ -145,9 +146,7 @@ def _dead_columns(
 
 
 def _sun_zenith(scene: Scene) -> float:
-    zenith = scene.acquisition.sun_zenith_deg
-    if zenith is None:
-        raise SceneError("the sun's zenith angle is unknown", path=scene.path, remedy="give --sun-zenith DEG")
+    zenith = sun_zenith(scene)
     _require_high(scene, zenith, "the sun stands", "--sun-zenith")
     return zenith
 

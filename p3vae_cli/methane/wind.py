@@ -11,6 +11,7 @@ import numpy as np
 from rasterio.warp import transform as transform_points
 
 from p3vae.cli.errors import UsageError
+from p3vae.cli.methane.settings import WindSource
 from p3vae.cli.methane.wind_fields import wind_at
 from p3vae.cli.methane.wind_netcdf import is_netcdf
 from p3vae.cli.rasters.areas import to_map
@@ -38,43 +39,24 @@ WindOver = Callable[[Place | None], SceneWind]
 """The wind at a place of a scene; None is its centre."""
 
 
-@dataclass(frozen=True)
-class WindOption:
-    """A value of `--wind`: a speed [m s-1], a CSV file or a NetCDF file."""
+def wind_over(source: WindSource, scene: Scene) -> WindOver:
+    """The wind of a source over a scene; UsageError where a file has none for all of it."""
+    if not isinstance(source.value, Path):
+        given = SceneWind(source.value, source="--wind")
+    elif _is_field(source.value):
+        return _field_over(source.value, scene)
+    else:
+        given = _of_table(source.value, scene.path)
+    return lambda place: given
 
-    value: float | Path
 
-    @classmethod
-    def parse(cls, text: str) -> WindOption:
-        """From the command line: what is no number is a file."""
-        try:
-            value = float(text)
-        except ValueError:
-            return cls(Path(text))
-        if not (math.isfinite(value) and value >= 0.0):
-            raise UsageError(
-                f"--wind {text} is no speed", remedy="give metres per second, or a CSV or NetCDF file"
-            )
-        return cls(value)
-
-    def over(self, scene: Scene) -> WindOver:
-        """The wind over a scene; UsageError where a file has none for all of it."""
-        if not isinstance(self.value, Path):
-            given = SceneWind(self.value, source="--wind")
-        elif self._is_field(self.value):
-            return _field_over(self.value, scene)
-        else:
-            given = _of_table(self.value, scene.path)
-        return lambda place: given
-
-    @staticmethod
-    def _is_field(path: Path) -> bool:
-        try:
-            return is_netcdf(path)
-        except OSError as error:
-            raise UsageError(
-                f"cannot be read: {error.strerror}", path=path, remedy="give a speed, a CSV or a NetCDF file"
-            ) from error
+def _is_field(path: Path) -> bool:
+    try:
+        return is_netcdf(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", path=path, remedy="give a speed, a CSV or a NetCDF file"
+        ) from error
 
 
 def _field_over(path: Path, scene: Scene) -> WindOver:

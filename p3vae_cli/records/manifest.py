@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,8 @@ from p3vae.cli.styles.rasters import Categories, side_files
 
 if TYPE_CHECKING:
     from p3vae.cli.rasters.files import RasterSink
-    from p3vae.cli.run.make import RunSummary
+    from p3vae.cli.run.mapper import Mapper
+    from p3vae.cli.run.maps import MapFiles
     from p3vae.cli.scenes.base import Scene
     from p3vae.cli.scenes.identity import FileIdentity
 
@@ -39,16 +40,11 @@ def command_line() -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where products come from."""
+    """By what call products are made."""
 
     command: str = field(default_factory=command_line)
-    model_sha256: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """What decided the result, JSON-like."""
     request: Mapping[str, Any] = field(default_factory=dict)
     """What was asked for, JSON-like: the same request of the same scene gives the same products."""
-    results: Callable[[], Mapping[str, Any]] = dict
-    """What is known once every pixel is mapped, JSON-like."""
     version: str = field(default_factory=lambda: importlib.metadata.version("p3vae"))
 
     @property
@@ -56,11 +52,11 @@ class Provenance:
         """The command that was asked for, e.g. "classify"."""
         return str(self.request.get("command", "p3vae"))
 
-    def tags(self, scene: Scene) -> dict[str, str]:
+    def tags(self, scene: Scene, model_sha256: str | None) -> dict[str, str]:
         """The same as tags of a raster. No time of writing: equal runs give equal files."""
         tags = {"P3VAE_VERSION": self.version, "P3VAE_COMMAND": self.command, "P3VAE_SCENE": scene.path.name}
-        if self.model_sha256:
-            tags["P3VAE_MODEL_SHA256"] = self.model_sha256
+        if model_sha256:
+            tags["P3VAE_MODEL_SHA256"] = model_sha256
         if scene.acquisition.time is not None:
             tags["ACQUISITION_TIME"] = scene.acquisition.time.isoformat()
         return tags
@@ -69,29 +65,29 @@ class Provenance:
 def manifest_document(
     scene: Scene,
     provenance: Provenance,
+    mapper: Mapper,
     products: Sequence[Mapping[str, Any]],
-    summary: RunSummary,
-    removed: Iterable[str] = (),
+    maps: MapFiles,
 ) -> bytes:
     """The JSON text of a manifest; `products` are the records of finished files.
 
     Entries of an earlier manifest for products that this run neither replaces nor removes stay.
     """
-    gone = {*removed, *(product["file"] for product in products)}
+    gone = {*maps.removed, *(product["file"] for product in products)}
     record = {
         "p3vae_version": provenance.version,
         "command": provenance.command,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "scene": _scene_record(scene),
-        "model_sha256": provenance.model_sha256,
-        "settings": dict(provenance.settings),
+        "model_sha256": mapper.model_sha256,
+        "settings": dict(mapper.settings),
         "request": dict(provenance.request),
-        "results": dict(provenance.results()),
-        "pixels": summary.pixels,
-        "valid_pixels": summary.valid_pixels,
-        "seconds": round(summary.seconds, 3),
+        "results": dict(mapper.results),
+        "pixels": maps.pixels,
+        "valid_pixels": maps.valid_pixels,
+        "seconds": round(maps.seconds, 3),
         "products": list(products),
-        "earlier_runs": _earlier_runs(summary.manifest, replaced=gone),
+        "earlier_runs": _earlier_runs(maps.manifest, replaced=gone),
     }
     text = json.dumps(finite(record), indent=2, ensure_ascii=False, default=str)
     return text.encode(errors="backslashreplace") + b"\n"  # as JSON has it

@@ -12,18 +12,6 @@ from p3vae.cli.records.manifest import finite, read_manifest, sha256, sha256_of_
 from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.inputs import existing_files_of
 
-_ADDITIONS = {
-    "command",
-    "probabilities",
-    "unknown",
-    "materials",
-    "fractions",
-    "relight",
-    "smooth",
-    "polygons",
-    "neighbours",
-}
-"""Options that add products, or classes to a map, but change no map that two commands make."""
 _SHOWN = 40
 """Characters shown of a value."""
 
@@ -77,22 +65,30 @@ def done_run(
 
 
 def same_products(
-    manifest: Path, request: Mapping[str, Any], version: str, files: Sequence[FileIdentity]
+    manifest: Path,
+    request: Mapping[str, Any],
+    additions: frozenset[str],
+    version: str,
+    files: Sequence[FileIdentity],
 ) -> frozenset[str]:
-    """Names of what other commands made in just the same way, so that making it again changes nothing."""
-    asked = _deciding(finite(request))
+    """Names of what other commands made in just the same way, so that making it again changes nothing.
+
+    `additions` are entries of requests that add products but change no map that two commands make.
+    """
+    left_out = additions | {"command"}
+    asked = _deciding(finite(request), left_out)
     names: set[str] = set()
     for run in _runs(manifest):
         own = run["request"]
-        if own.get("command") == request["command"] or _deciding(own) != asked:
+        if own.get("command") == request["command"] or _deciding(own, left_out) != asked:
             continue
         if not _differences(run, own, version, files) and not _changed(run, manifest):
             names |= {str(product["file"]) for product in run["products"]}
     return frozenset(names)
 
 
-def _deciding(request: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in request.items() if name not in _ADDITIONS and value is not None}
+def _deciding(request: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name not in left_out and value is not None}
 
 
 def hashed_files(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def require_stac(path: Path, **expected: str) -> None:
 def stac_item(
     scene: Scene,
     provenance: Provenance,
+    model_sha256: str | None,
     sinks: Sequence[RasterSink],
     listed: Sequence[Mapping[str, Any]],
     path: Path,
@@ -100,7 +101,7 @@ def stac_item(
         geometry=place.geometry if place else None,
         bbox=place.bbox if place else None,
         **_time(scene),
-        properties=_properties(scene, provenance),
+        properties=_properties(scene, provenance, model_sha256),
         stac_extensions=[PROCESSING],
         collection=collection_id(command),
     )
@@ -142,9 +143,9 @@ def _time(scene: Scene) -> dict[str, Any]:
     return {"datetime": None, "start_datetime": min(_FIRST, end), "end_datetime": end}
 
 
-def _properties(scene: Scene, provenance: Provenance) -> dict[str, Any]:
+def _properties(scene: Scene, provenance: Provenance, model_sha256: str | None) -> dict[str, Any]:
     command = provenance.command_name
-    with_model = f" with the model {provenance.model_sha256}" if provenance.model_sha256 else ""
+    with_model = f" with the model {model_sha256}" if model_sha256 else ""
     return {
         "title": f"{command} of {scene.path.name}",
         "processing:lineage": f"p3vae {command} of {scene.product} {scene.quantity}{with_model}",

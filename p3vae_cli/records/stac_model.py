@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p3vae.cli.colours import hex_colour
 from p3vae.cli.records.manifest import finite
 from p3vae.cli.records.stac import classification, require_stac
 from p3vae.cli.records.staging import save
@@ -101,7 +102,7 @@ def _output(kind: str, card: Mapping[str, Any], task: Any) -> ModelOutput:
     legend = card["classes"]
     result = ResultStructure.create([-1, len(legend["names"])], ["batch", "class"], DataType.FLOAT32)
     classes = [
-        classification(value, name, "#{:02x}{:02x}{:02x}".format(*colour))
+        classification(value, name, hex_colour(colour))
         for value, name, colour in zip(legend["ids"], legend["names"], legend["colours"], strict=True)
     ]
     return ModelOutput.create(name="landcover", tasks=[task], result=result, classes=classes)

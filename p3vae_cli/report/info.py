@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from p3vae.cli.report.fitness import fit_commands, fit_line, unfit_lines
+from p3vae.cli.run.fitness import fit_commands, fit_line, unfit_lines
 from p3vae.cli.scenes.base import UNITS, Grid, OrthoGrid, Scene
 from p3vae.cli.scenes.tiling import Window, tile_shape
 from p3vae.physics.spectral_response import Bands

@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 from p3vae.cli.console import note, stdout
 from p3vae.cli.errors import P3vaeError, UnclearSceneError
-from p3vae.cli.landcover.model_files import shipped_models, verdicts
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.records.manifest import finite
+from p3vae.cli.report.incomplete import describe, render_incomplete
 from p3vae.cli.report.info import render, summarise
-from p3vae.cli.report.unscaled import describe, render_unscaled
+from p3vae.cli.run.fitness import fit_models
 from p3vae.cli.run.lists import SomeScenesFailedError
+from p3vae.cli.run.model_files import shipped_models
 from p3vae.cli.run.outcomes import Outcome, failed
-from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.tables import csv_line
 
 Form = Literal["report", "json", "csv"]
@@ -28,7 +30,7 @@ _COLUMNS = (
 )
 
 
-def show_scenes(paths: Sequence[Path], options: SceneOptions, models: Sequence[Path], form: Form) -> None:
+def show_scenes(paths: Sequence[Path], options: SceneSettings, models: Sequence[Path], form: Form) -> None:
     """Print what each scene holds; one that cannot be read does not stop the others."""
     outcomes = _printed(_described(paths, options, [*shipped_models(), *models]), form, len(paths))
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
@@ -39,7 +41,7 @@ def show_scenes(paths: Sequence[Path], options: SceneOptions, models: Sequence[P
         raise (P3vaeError if many else SomeScenesFailedError)(f"{len(errors)} of {len(paths)} scenes failed")
 
 
-def _described(paths: Sequence[Path], options: SceneOptions, models: list[Path]) -> Iterator[Outcome]:
+def _described(paths: Sequence[Path], options: SceneSettings, models: list[Path]) -> Iterator[Outcome]:
     for path in paths:
         try:
             yield Outcome(path, "done", _record(path, options, models))
@@ -47,7 +49,7 @@ def _described(paths: Sequence[Path], options: SceneOptions, models: list[Path])
             yield failed(path, error)
 
 
-def _record(path: Path, options: SceneOptions, models: list[Path]) -> dict[str, Any]:
+def _record(path: Path, options: SceneSettings, models: list[Path]) -> dict[str, Any]:
     """A scene as it is, or what is stored in a raster that lacks something."""
     with gdal_environment():
         try:
@@ -55,8 +57,7 @@ def _record(path: Path, options: SceneOptions, models: list[Path]) -> dict[str, 
         except UnclearSceneError as problem:
             return describe(path, problem, options.drivers)
         with scene:
-            judged = [verdict.record() for verdict in verdicts(scene, models)]
-            return summarise(scene) | {"models": judged}
+            return summarise(scene) | {"models": fit_models(scene, models)}
 
 
 def _printed(outcomes: Iterator[Outcome], form: Form, count: int) -> Iterator[Outcome]:
@@ -81,7 +82,7 @@ def _print(line: str) -> None:
 def _show_report(outcome: Outcome) -> None:
     if outcome.error is None:
         record = dict(outcome.record)
-        stdout().print(render_unscaled(record) if "problem" in record else render(record))
+        stdout().print(render_incomplete(record) if "problem" in record else render(record))
 
 
 def _show_json(outcome: Outcome, *, single: bool) -> None:
@@ -94,13 +95,13 @@ def _show_json(outcome: Outcome, *, single: bool) -> None:
 def _row(outcome: Outcome) -> list[Any]:
     """Cells of the inventory, in the order of `_COLUMNS`."""
     record = dict(outcome.record)
-    unscaled = record.pop("problem", None)
-    bands = [] if unscaled else record.get("bands", [])
+    incomplete = record.pop("problem", None)
+    bands = [] if incomplete else record.get("bands", [])
     centres = [band["wavelength_nm"] for band in bands]
     cells = record | {
         "path": str(outcome.scene),
-        "status": "failed" if outcome.error else "incomplete" if unscaled else "read",
-        "error": outcome.error or unscaled,
+        "status": "failed" if outcome.error else "incomplete" if incomplete else "read",
+        "error": outcome.error or incomplete,
         "bands": len(bands) or None,
         "good_bands": sum(band["good"] for band in bands) if bands else None,
         "first_nm": min(centres, default=None),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from p3vae.cli.errors import ProductError
-from p3vae.cli.landcover.extras import POLYGONS
 from p3vae.cli.rasters.pictures import raster_style
 from p3vae.cli.report.runs import SceneProducts, read_runs
 from p3vae.cli.styles.qgis_project import PROJECT, ProjectLayer, is_foreign, write_project
-from p3vae.cli.styles.titles import ordered, title_of
+from p3vae.cli.styles.titles import LAND_COVER_POLYGONS, ordered, title_of
 from p3vae.cli.styles.vectors import plume_style
 
 VISIBLE = ("plumes", "landcover", "methane", "irradiance", "brightness")
@@ -40,7 +39,7 @@ def _layers(entry: SceneProducts) -> list[ProjectLayer]:
             layers.append(ProjectLayer(path, title_of(key), entry.name, visible, style.read_bytes()))
         elif key == "plumes" and path.suffix in _VECTORS:
             layers.append(ProjectLayer(path, title_of(key), entry.name, True, plume_style(), "plumes"))
-        elif key == POLYGONS and style.is_file():
+        elif key == LAND_COVER_POLYGONS and style.is_file():
             layers.append(
                 ProjectLayer(path, title_of(key), entry.name, False, style.read_bytes(), "landcover")
             )

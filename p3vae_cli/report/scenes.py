@@ -10,7 +10,9 @@ from p3vae.cli.errors import P3vaeError
 from p3vae.cli.rasters.grids import bbox_window, subgrid, whole
 from p3vae.cli.rasters.resample import SwathMap, swath_map
 from p3vae.cli.report.runs import SceneProducts
-from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+from p3vae.cli.scenes.base import Scene
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 _NUMBERS = ("sun_zenith_deg", "sun_azimuth_deg", "view_zenith_deg", "scale", "nodata")
@@ -48,16 +50,16 @@ def open_mapped(entry: SceneProducts, shape: tuple[int, int]) -> tuple[MappedSce
     return None, problem
 
 
-def _options(recorded: Any) -> SceneOptions:
+def _options(recorded: Any) -> SceneSettings:
     """What the user had stated about the scene, but for files and drivers: a manifest may be a stranger's."""
     if not isinstance(recorded, Mapping):
-        return SceneOptions()
+        return SceneSettings()
     numbers: dict[str, Any] = {
         name: float(recorded[name]) for name in _NUMBERS if recorded.get(name) is not None
     }
     ranges = tuple((float(low), float(high)) for low, high in recorded.get("bad_bands") or ())
     quantity, overlap = recorded.get("quantity"), recorded.get("overlap")
-    return SceneOptions(
+    return SceneSettings(
         **numbers,
         bad_bands=ranges,
         quantity=quantity if quantity in ("reflectance", "radiance") else None,

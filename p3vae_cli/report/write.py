@@ -12,12 +12,12 @@ import numpy as np
 
 from p3vae.cli.assess.assessment import AssessRequest, ClassAssessment, assess
 from p3vae.cli.errors import ModelFileError
-from p3vae.cli.landcover.model_files import load_land_cover, shipped_models
 from p3vae.cli.records.staging import Staging, writing
 from p3vae.cli.report import page
 from p3vae.cli.report.assessment import assessment_section, matrix_table
 from p3vae.cli.report.content import Extras, section
 from p3vae.cli.report.runs import SceneProducts, read_runs
+from p3vae.cli.run.model_files import load_land_cover, shipped_models
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel

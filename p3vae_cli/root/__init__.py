@@ -17,16 +17,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from p3vae.cli.api import classify, invert_methane, irradiance, load_model, train
-    from p3vae.cli.results import Maps, scene_to_xarray
-    from p3vae.cli.scenes import Scene, SceneOptions, open_scene
+    from p3vae.cli.api import (
+        Maps,
+        Scene,
+        classify,
+        invert_methane,
+        irradiance,
+        load_model,
+        open_scene,
+        scene_to_xarray,
+        train,
+    )
 
 __version__: str
 
 __all__ = [
     "Maps",
     "Scene",
-    "SceneOptions",
     "classify",
     "invert_methane",
     "irradiance",
@@ -36,12 +43,6 @@ __all__ = [
     "train",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("classify", "invert_methane", "irradiance", "load_model", "train"), "api"),
-    **dict.fromkeys(("Maps", "scene_to_xarray"), "results"),
-    **dict.fromkeys(("Scene", "SceneOptions", "open_scene"), "scenes"),
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import on first use."""
@@ -49,9 +50,9 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("p3vae")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"p3vae.cli.{_HOMES[name]}"), name)
+    return getattr(import_module("p3vae.cli.api"), name)
 
 
 def __dir__() -> list[str]:

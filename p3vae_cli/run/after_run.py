@@ -9,21 +9,21 @@ from pathlib import Path
 from p3vae.cli.console import note, stdout
 from p3vae.cli.errors import ProductError
 from p3vae.cli.report.page import is_page
-from p3vae.cli.run.mapping import OutputOptions
+from p3vae.cli.run.settings import OutputSettings, is_raster
 from p3vae.cli.styles.qgis_project import PROJECT, is_foreign
 
 PAGE = "report.html"
 
 
-def common_folder(scenes: Sequence[Path], outputs: OutputOptions) -> Path:
+def common_folder(scenes: Sequence[Path], outputs: OutputSettings) -> Path:
     """The folder of all products of a call: --output, or the one that holds all scenes."""
     folder = outputs.destination
-    if folder is not None and folder.suffix.lower() not in {".tif", ".tiff"}:
+    if folder is not None and not is_raster(folder):
         return folder
     return Path(os.path.commonpath([outputs.manifest_of(scene).parent.absolute() for scene in scenes]))
 
 
-def require_replaceable(folder: Path, outputs: OutputOptions) -> None:
+def require_replaceable(folder: Path, outputs: OutputSettings) -> None:
     """Refuse to replace what somebody else made, before any work starts."""
     if outputs.report and (folder / PAGE).exists() and not is_page(folder / PAGE):
         raise ProductError(
@@ -35,7 +35,7 @@ def require_replaceable(folder: Path, outputs: OutputOptions) -> None:
         )
 
 
-def write_pages(folder: Path, outputs: OutputOptions, model: Path | None) -> None:
+def write_pages(folder: Path, outputs: OutputSettings, model: Path | None) -> None:
     """The page and the project that were asked for, of everything in `folder`."""
     made = []
     if outputs.report:

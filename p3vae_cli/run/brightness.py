@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from p3vae.cli.rasters.files import MapSpec
+from p3vae.cli.run.mapper import Mapper
+from p3vae.cli.scenes.base import UNITS, Scene
+from p3vae.cli.scenes.tiling import SpectraTile
 from p3vae.cli.styles.rasters import Ramp
 
-if TYPE_CHECKING:
-    from p3vae.cli.run.pipeline import PixelFunction
-    from p3vae.cli.scenes.base import Scene
-    from p3vae.cli.scenes.tiling import SpectraTile
 
+class Brightness(Mapper):
+    """Mean over the good bands, in the scene's unit."""
 
-def brightness_function(scene: Scene) -> PixelFunction:
-    """A function from spectra to `{"brightness": mean over the good bands}` in the scene's unit."""
-    weights = scene.bands.good.astype(np.float32)
-    weights /= weights.sum()
-    good = np.flatnonzero(scene.bands.good)
-    everything = len(good) == len(scene.bands)
+    def __init__(self, scene: Scene) -> None:
+        unit = UNITS[scene.quantity]
+        shown = "" if unit == "1" else f" [{unit}]"
+        spec = MapSpec(
+            suffix="brightness",
+            description=f"mean {scene.quantity} over the good bands{shown}",
+            unit=unit,
+            style=Ramp(minimum=0.0, colormap="gray", suffix=shown and f" {unit}"),
+        )
+        self.specs = {"brightness": spec}
+        self._good = np.flatnonzero(scene.bands.good)
+        self._everything = len(self._good) == len(scene.bands)
+        self._weights = np.full(len(self._good), 1.0, np.float32) / np.float32(len(self._good))
 
-    def brightness(tile: SpectraTile) -> dict[str, npt.NDArray[Any]]:
+    def __call__(self, tile: SpectraTile) -> Mapping[str, npt.NDArray[Any]]:
+        """See `Mapper`."""
         # Bad bands are NaN, and NaN times a zero weight is NaN: they must be left out, not weighted.
-        values = tile.values if everything else tile.values[..., good]
+        values = tile.values if self._everything else tile.values[..., self._good]
         flat = values.reshape(-1, values.shape[-1])
-        return {"brightness": (flat @ weights[good]).reshape(values.shape[:2])}
-
-    return brightness
-
-
-def brightness_specs(scene: Scene) -> dict[str, MapSpec]:
-    """What the brightness map of `scene` is."""
-    from p3vae.cli.scenes.base import UNITS
-
-    unit = UNITS[scene.quantity]
-    shown = "" if unit == "1" else f" [{unit}]"
-    spec = MapSpec(
-        suffix="brightness",
-        description=f"mean {scene.quantity} over the good bands{shown}",
-        unit=unit,
-        style=Ramp(minimum=0.0, colormap="gray", suffix=shown and f" {unit}"),
-    )
-    return {"brightness": spec}
+        return {"brightness": (flat @ self._weights).reshape(values.shape[:2])}

@@ -18,9 +18,9 @@ from typing import Any
 from uuid import uuid4
 
 from p3vae.cli.errors import P3vaeError, UsageError
-from p3vae.cli.landcover.model_files import find_model
-from p3vae.cli.run.mapping import SceneTask
+from p3vae.cli.run.model_files import find_model
 from p3vae.cli.run.outcomes import Outcome
+from p3vae.cli.run.task import SceneTask, quiet
 
 PER_WORKER = 2
 """Scenes that are sent ahead for every worker: more would only fill the scheduler."""
@@ -64,7 +64,7 @@ class _Cluster:
 
     def run(self, task: SceneTask, paths: Sequence[Path]) -> Generator[Outcome, None, None]:
         """A few scenes per worker; those whose workers died too often are tried again, each alone."""
-        sent = _absolute(replace(task, outputs=replace(task.outputs, show_progress=False)))
+        sent = _absolute(quiet(task))
         suspects: list[Path] = []
         yield from self._run(sent, paths, suspects)
         for suspect in suspects:
@@ -176,9 +176,8 @@ def map_on_worker(task: SceneTask, path: Path, version: str) -> Outcome:
 def _slim(task: SceneTask, path: Path) -> SceneTask:
     """The task with those inputs only that lie where the products of a scene go."""
     folder = task.outputs.manifest_of(path.absolute()).parent
-    run = task.outputs.run
-    near = tuple(other for other in run.inputs if other.parent == folder)
-    return replace(task, outputs=replace(task.outputs, run=replace(run, inputs=near)))
+    near = tuple(other for other in task.inputs if other.parent == folder)
+    return replace(task, inputs=near)
 
 
 def _absolute(value: Any) -> Any:

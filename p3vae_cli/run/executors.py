@@ -15,8 +15,8 @@ from pathlib import Path
 
 from p3vae.cli.errors import P3vaeError
 from p3vae.cli.run.clusters import on_cluster
-from p3vae.cli.run.mapping import SceneTask
 from p3vae.cli.run.outcomes import Outcome
+from p3vae.cli.run.task import SceneTask, quiet
 from p3vae.cli.signals import hold_signals
 
 _THREADS = ("OMP_NUM_THREADS", "GDAL_NUM_THREADS")
@@ -43,12 +43,11 @@ def here(task: SceneTask, paths: Sequence[Path]) -> Generator[Outcome, None, Non
 
 def in_processes(task: SceneTask, paths: Sequence[Path], jobs: int) -> Generator[Outcome, None, None]:
     """Scenes side by side; a process that dies takes its own scene with it and is replaced."""
-    quiet = replace(task, outputs=replace(task.outputs, show_progress=False))
     waiting = deque(paths)
     workers: list[_Worker] = []
     try:
         for number in range(min(jobs, len(paths))):
-            workers.append(_Worker.start(quiet, number, jobs))
+            workers.append(_Worker.start(quiet(task), number, jobs))
         for worker in workers:
             worker.give(waiting)
         while busy := [worker for worker in workers if worker.scene is not None]:
@@ -57,7 +56,7 @@ def in_processes(task: SceneTask, paths: Sequence[Path], jobs: int) -> Generator
                 yield worker.outcome()
                 place = workers.index(worker)
                 if worker.died:
-                    workers[place] = _Worker.start(quiet, place, jobs)
+                    workers[place] = _Worker.start(quiet(task), place, jobs)
                 workers[place].give(waiting)
     finally:
         _stop(workers)
@@ -122,7 +121,7 @@ def _work(connection: Connection, task: SceneTask, number: int) -> None:
     """The life of a process: scenes come, outcomes go, until the connection ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started it decides
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    own = replace(task, job=task.job.for_worker(number))
+    own = replace(task, settings=task.settings.for_worker(number))
     with suppress(EOFError, BrokenPipeError, KeyboardInterrupt, P3vaeError):
         while True:
             connection.send(own(connection.recv()))

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from p3vae.cli.errors import InterruptedRunError, P3vaeError
-from p3vae.cli.run.make import RunSummary
 
 Status = Literal["done", "skipped", "failed", "not run", "to do"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is said about a mapped scene on a screen."""
+
+    maps: Sequence[Mapping[str, Any]]
+    """Their entries in the manifest."""
+    folder: Path
+    lines: Sequence[str]
+    pixels: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -23,8 +34,8 @@ class Outcome:
     status: Status
     record: Mapping[str, Any] = field(default_factory=dict)
     """For `--json` and the log."""
-    summary: RunSummary | None = None
-    """What was made, of a scene that is done."""
+    shown: Shown | None = None
+    """What was made, for people, of a scene that is done."""
     error: P3vaeError | None = None
     """Why it failed."""
     trace: str = ""

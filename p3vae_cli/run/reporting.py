@@ -19,8 +19,8 @@ from p3vae.cli.console import note, stderr, stdout
 from p3vae.cli.errors import P3vaeError, UsageError
 from p3vae.cli.records.manifest import finite
 from p3vae.cli.run.lists import SomeScenesFailedError
-from p3vae.cli.run.mapping import OutputOptions
 from p3vae.cli.run.outcomes import Outcome
+from p3vae.cli.run.settings import OutputSettings
 from p3vae.cli.run.summaries import print_summary
 
 _LONGEST_LINE = 10_000
@@ -32,7 +32,7 @@ _MOST_FAILURES = 20
 class Reporter:
     """Reports what becomes of the scenes of one call."""
 
-    def __init__(self, command: str, scenes: Sequence[Path], outputs: OutputOptions) -> None:
+    def __init__(self, command: str, scenes: Sequence[Path], outputs: OutputSettings) -> None:
         self._command, self._scenes, self._outputs = command, scenes, outputs
         self._outcomes: dict[Path, Outcome] = {}
         self._log: BinaryIO | None = None
@@ -61,8 +61,8 @@ class Reporter:
         self._note_down({"event": "scene", **outcome.as_record(), **_trace(outcome)})
         if self._outputs.as_json:
             stdout().out(json.dumps(finite(outcome.as_record())), highlight=False)
-        elif outcome.summary is not None and not self._outputs.quiet:
-            print_summary(outcome.summary)
+        elif outcome.shown is not None and not self._outputs.quiet:
+            print_summary(outcome.shown)
         self._say(outcome)
 
     def _say(self, outcome: Outcome) -> None:

@@ -18,11 +18,11 @@ from p3vae.cli.scenes.base import (
     Grid,
     RawScene,
     Scene,
-    SceneOptions,
     reading,
 )
 from p3vae.cli.scenes.metadata import estimated_fwhm
 from p3vae.cli.scenes.overrides import WavelengthTable, wavelengths_of
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.spectral_response import Bands, outside
 
@@ -44,7 +44,7 @@ _NEARLY_ALL = 0.9
 _TYPICAL_REFLECTANCE_LIMIT = 2.0
 
 
-def assemble(raw: RawScene, driver: str, options: SceneOptions) -> Scene:
+def assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
     """The scene of a file whose metadata were read. Closes its files if it cannot be used."""
     try:
         return _assemble(raw, driver, options)
@@ -53,7 +53,7 @@ def assemble(raw: RawScene, driver: str, options: SceneOptions) -> Scene:
         raise
 
 
-def _assemble(raw: RawScene, driver: str, options: SceneOptions) -> Scene:
+def _assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
     raw = _with_wavelengths_file(replace(raw, grid=_without_useless_points(raw.grid)), options)
     wavelength = raw.wavelength_nm
     if wavelength is None:
@@ -92,6 +92,7 @@ def _assemble(raw: RawScene, driver: str, options: SceneOptions) -> Scene:
         geolocator=raw.geolocator,
         ortho=raw.ortho,
         flags=raw.flags,
+        quality_mask=options.quality_mask,
     )
 
 
@@ -109,7 +110,7 @@ def _span_an_area(points: Sequence[tuple[float, float]]) -> bool:
     return int(np.linalg.matrix_rank(centred, tol=1e-9 * np.abs(centred).max())) == 2
 
 
-def _with_wavelengths_file(raw: RawScene, options: SceneOptions) -> RawScene:
+def _with_wavelengths_file(raw: RawScene, options: SceneSettings) -> RawScene:
     if options.wavelengths_file is None:
         return raw
     table: WavelengthTable = wavelengths_of(options.wavelengths_file, len(raw.good))
@@ -129,7 +130,7 @@ def _with_wavelengths_file(raw: RawScene, options: SceneOptions) -> RawScene:
     )
 
 
-def _band_order(wavelength: FloatArray, raw: RawScene, options: SceneOptions) -> BandIndex:
+def _band_order(wavelength: FloatArray, raw: RawScene, options: SceneSettings) -> BandIndex:
     """File bands in ascending wavelength, each wavelength once (of two equal ones, a good one)."""
     keep = np.isfinite(wavelength) & (wavelength > 0)
     if raw.detector is not None:
@@ -147,7 +148,7 @@ def _bands(
     wavelength: FloatArray,
     order: BandIndex,
     raw: RawScene,
-    options: SceneOptions,
+    options: SceneSettings,
     samples: npt.NDArray[np.float32],
 ) -> Bands:
     fwhm = estimated_fwhm(wavelength)
@@ -207,7 +208,7 @@ def _check_reflectance_range(raw: RawScene, samples: npt.NDArray[np.float32]) ->
     )
 
 
-def _acquisition(raw: RawScene, options: SceneOptions) -> Acquisition:
+def _acquisition(raw: RawScene, options: SceneSettings) -> Acquisition:
     acquired = _with_place(raw.acquisition, raw.grid)
     zenith, azimuth = acquired.sun_zenith_deg, acquired.sun_azimuth_deg
     if zenith is None or azimuth is None:

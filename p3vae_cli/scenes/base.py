@@ -45,31 +45,6 @@ UNITS: dict[Quantity, str] = {"reflectance": "1", "radiance": "W m-2 sr-1 um-1"}
 
 
 @dataclass(frozen=True)
-class SceneOptions:
-    """What the user states about a scene; it wins over what the file says. None = as in the file."""
-
-    sun_zenith_deg: float | None = None
-    sun_azimuth_deg: float | None = None
-    view_zenith_deg: float | None = None
-    wavelengths_file: Path | None = None
-    """CSV `wavelength_nm[,fwhm_nm][,good]`, one line per band in the order of the file; or a known sensor."""
-    bad_bands: tuple[tuple[float, float], ...] = ()
-    """Ranges (low, high) [nm] whose bands are not to be used, ends included."""
-    quantity: Quantity | None = None
-    scale: float | None = None
-    """Physical value of one count, for GeoTIFF and ENVI; replaces scale and offset of the file."""
-    nodata: float | None = None
-    """Stored value that means "missing", for GeoTIFF and ENVI."""
-    drivers: tuple[str, ...] = ()
-    """GDAL drivers that may open the scene besides those of the known products."""
-    overlap: Overlap = "swir"
-    """Which PRISMA detector is kept where both see the same wavelengths."""
-    quality_mask: bool = True
-    """Whether pixels that the product flags as cloud or cirrus are left out; methane also leaves out what it
-    sees itself."""
-
-
-@dataclass(frozen=True)
 class Grid:
     """Where pixels are: an affine map grid, or a swath tied to the ground by control points."""
 
@@ -188,6 +163,8 @@ class Scene:
     """The map grid of a swath onto which its products are mapped; None where the file has none."""
     flags: Flags | None = field(default=None, repr=False)
     """Cloud and cirrus as the product has them."""
+    quality_mask: bool = True
+    """Whether what is flagged, or seen to be of no use, is left out of the maps."""
     files: tuple[FileIdentity, ...] = field(default=(), repr=False)
     """The files that it is read from, as they were before the first byte was read."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)

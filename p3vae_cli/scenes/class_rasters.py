@@ -7,6 +7,7 @@ from pathlib import Path
 
 import rasterio
 
+from p3vae.cli.colours import hex_colour
 from p3vae.cli.scenes.xml import parse_xml
 
 CLASS_NAMES_TAG = "CLASS_NAMES"
@@ -38,4 +39,4 @@ def class_colours(source: rasterio.DatasetReader) -> dict[int, str]:
         table = source.colormap(1)
     except ValueError:
         return {}
-    return {value: "#{:02x}{:02x}{:02x}".format(*rgba[:3]) for value, rgba in table.items()}
+    return {value: hex_colour(rgba) for value, rgba in table.items()}

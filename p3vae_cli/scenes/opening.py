@@ -7,18 +7,19 @@ from pathlib import Path
 
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.assemble import assemble
-from p3vae.cli.scenes.base import RawScene, Scene, SceneOptions, reading
+from p3vae.cli.scenes.base import RawScene, Scene, reading
 from p3vae.cli.scenes.identity import identify
 from p3vae.cli.scenes.masking import unflagged
 from p3vae.cli.scenes.registry import Candidate, driver_of
+from p3vae.cli.scenes.settings import SceneSettings
 
 
-def open_scene(path: str | Path, overrides: SceneOptions | None = None) -> Scene:
+def open_scene(path: str | Path, overrides: SceneSettings | None = None) -> Scene:
     """Opens a scene of any product there is a driver for; pixels stay in the file until `Scene.read`.
 
     Close it, or use it in a `with` statement. Raises SceneError, which names file, problem and remedy.
     """
-    path, options = Path(path), overrides or SceneOptions()
+    path, options = Path(path), overrides or SceneSettings()
     with Candidate(path) as candidate:
         _require_usable(candidate)
         driver = driver_of(candidate)
@@ -48,7 +49,7 @@ def _require_usable(candidate: Candidate) -> None:
         raise SceneError("is empty", path=path, remedy="copy or download it again")
 
 
-def _refuse_calibration(raw: RawScene, product: str, options: SceneOptions) -> None:
+def _refuse_calibration(raw: RawScene, product: str, options: SceneSettings) -> None:
     """A contradiction of what the product says of itself is a mistake."""
     problem = None
     if options.quantity not in (None, raw.quantity):

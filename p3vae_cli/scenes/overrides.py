@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import numpy.typing as npt
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.tables import read_rows
 
-_RANGE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:-\s*(\d+(?:\.\d*)?))?\s*(?:nm)?\s*")
 _COLUMNS = ("wavelength_nm", "fwhm_nm", "good")
 _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -28,24 +25,6 @@ class WavelengthTable:
     good: npt.NDArray[np.bool_] | None
 
 
-def parse_ranges(text: str) -> tuple[tuple[float, float], ...]:
-    """Ranges of wavelength [nm] from text such as "1340-1450,1800-1950"; one number is a range of itself."""
-    ranges = []
-    for part in filter(str.strip, text.split(",")):
-        match = _RANGE.fullmatch(part)
-        if match is None:
-            raise UsageError(
-                f"{part.strip()!r} is not a range of wavelengths", remedy="write e.g. 1340-1450,1800-1950"
-            )
-        low = float(match[1])
-        high = float(match[2]) if match[2] else low
-        if high < low:
-            raise UsageError(f"{part.strip()!r} ends before it starts", remedy=f"write {match[2]}-{match[1]}")
-        ranges.append((low, high))
-    return tuple(ranges)
-
-
-@cache
 def _sensors() -> dict[str, list[list[str]]]:
     """Band, centre [nm], width [nm] and sizes of stacks of every sensor of the table, by its name."""
     rows = read_rows(Path(str(files("p3vae.physics") / "data" / "sensors.csv")))[1:]

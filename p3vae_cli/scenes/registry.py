@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import RawScene, SceneOptions, reading
+from p3vae.cli.scenes.base import RawScene, reading
 from p3vae.cli.scenes.drivers import TIFF
 from p3vae.cli.scenes.identity import FileIdentity
+from p3vae.cli.scenes.settings import SceneSettings
 
 if TYPE_CHECKING:
     import h5py
@@ -94,7 +95,7 @@ class Driver:
     """In messages, reports and manifests."""
     matches: Callable[[Candidate], bool]
     """Whether a file is such a product, from a cheap look at it."""
-    open: Callable[[Path, SceneOptions], RawScene]
+    open: Callable[[Path, SceneSettings], RawScene]
     """Reads the metadata; pixels stay in the file. What it raises on a damaged file becomes one message."""
     files: Callable[[Path], tuple[Path, ...]] = only_itself
     """The files that a scene is read from: its image first, then those beside it that describe it."""

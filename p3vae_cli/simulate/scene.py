@@ -16,7 +16,7 @@ from p3vae.cli.errors import UsageError
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.rasters.vectors import write_geopackage
 from p3vae.cli.records.staging import Staging, writing
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.signals import stop_on_signals
 from p3vae.cli.simulate.labels import label_polygons, label_style
 from p3vae.cli.simulate.layouts import Placement, write_envi, write_geotiff

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from p3vae.cli.rasters.files import MapSpec, RasterSink, class_map
 from p3vae.cli.records.staging import Staging
-from p3vae.cli.scenes import Grid
+from p3vae.cli.scenes.base import Grid
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.styles.rasters import Categories, Category, Ramp
 from p3vae.physics.simulation.materials import LAND_COVER

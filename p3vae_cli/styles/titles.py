@@ -1,8 +1,10 @@
 """What products are called on screens, in the order in which they are listed."""
 
+LAND_COVER_POLYGONS = "landcover_polygons"
+
 TITLES = {
     "plumes": "Plumes",
-    "landcover_polygons": "Land cover, polygons",
+    LAND_COVER_POLYGONS: "Land cover, polygons",
     "landcover": "Land cover",
     "landcover_smooth": "Land cover, smoothed",
     "confidence": "Confidence",

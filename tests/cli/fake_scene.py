@@ -9,6 +9,9 @@ from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
+from p3vae.cli.run.make import Target, make_products
+from p3vae.cli.run.mapper import Mapper
+from p3vae.cli.run.settings import OutputSettings
 from p3vae.cli.scenes.base import Acquisition, Grid, Scene
 from p3vae.physics.spectral_response import Bands
 
@@ -70,3 +73,26 @@ def random_cube(height=70, width=90, bands=5, *, holes=True, seed=1):
     if holes:
         cube[10:14, 20:40] = np.nan
     return cube
+
+
+class FunctionMapper(Mapper):
+    """A mapper of a plain function."""
+
+    def __init__(self, function, specs, *, model_sha256=None, settings=None):
+        self._function, self.specs, self.model_sha256 = function, specs, model_sha256
+        self._settings = settings or {}
+
+    def __call__(self, tile):
+        return self._function(tile)
+
+    @property
+    def settings(self):
+        return self._settings
+
+
+def make(scene, mapper, folder, *, provenance=None, in_flight=2, **outputs):
+    """Products of a scene in a folder; `outputs` are settings."""
+    target = Target(Path(folder), scene.path.stem)
+    return make_products(
+        scene, mapper, target, OutputSettings(**outputs), provenance=provenance, in_flight=in_flight
+    )

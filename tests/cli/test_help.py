@@ -55,7 +55,7 @@ def test_wrong_names_get_a_guess() -> None:
 def test_info_says_what_a_scene_is_fit_for(tmp_path) -> None:
     reflectance = run("info", "sample_data/town.tif").stdout
     assert "classify, irradiance-map, train, explain, suggest, brightness" in reflectance
-    assert "invert-methane: needs radiance (a level-1 product)" in reflectance
+    assert "a methane retrieval needs radiance (a level-1 product)" in reflectance
     radiance = next(Path("sample_data").glob("PRS_L1*.he5"))
     commands = {c["command"]: c for c in json.loads(run("info", radiance, "--json").stdout)["commands"]}
     assert commands["invert-methane"]["fit"] and not commands["classify"]["fit"]

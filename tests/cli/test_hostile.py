@@ -19,7 +19,7 @@ import pytest
 import rasterio
 import torch
 
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.styles.rasters import Categories, Category, category_document, style_document
 from p3vae.models.checkpoint import ModelFile, ModelFormatError, read_card, read_model_file, write_model_file
@@ -160,15 +160,13 @@ def test_xml_in_another_encoding_does_not_hide_entities(tmp_path):
 def test_maps_without_any_value_are_an_error(tmp_path, level):
     """A scene of zeros is valid to a reader, and nothing to a methane retrieval or a classifier."""
     from p3vae.cli.rasters.files import MapSpec
-    from p3vae.cli.run.make import make_products
-    from tests.cli.fake_scene import memory_scene
+    from tests.cli.fake_scene import FunctionMapper, make, memory_scene
 
     scene = memory_scene(np.full((8, 8, 5), level, np.float32))
     spec = MapSpec("empty", "nothing")
     with pytest.raises(OSError, match="no pixel has a result"):
-        make_products(
-            scene, lambda tile: {"empty": np.full(tile.valid.shape, np.nan)}, {"empty": spec}, tmp_path
-        )
+        mapper = FunctionMapper(lambda tile: {"empty": np.full(tile.valid.shape, np.nan)}, {"empty": spec})
+        make(scene, mapper, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -221,7 +219,7 @@ def test_names_of_classes_stay_well_formed_xml():
 def test_a_cube_that_is_cut_while_it_is_read_does_not_kill_the_process(tmp_path, interleave):
     script = (
         "import sys; from pathlib import Path\n"
-        "from p3vae.cli.scenes import open_scene; from p3vae.cli.scenes.tiling import Window\n"
+        "from p3vae.cli.scenes.opening import open_scene; from p3vae.cli.scenes.tiling import Window\n"
         "from p3vae.cli.errors import SceneError\n"
         "scene = open_scene(sys.argv[1])\n"
         "Path(sys.argv[1]).write_bytes(b'')\n"

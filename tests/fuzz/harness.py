@@ -56,7 +56,7 @@ def cases(root: Path, numbers: range, seed: int, tokens: tuple[str, ...]) -> Ite
 
 _NEEDED = (
     *("torch", "rasterio", "geopandas", "pyogrio", "h5py", "pvlib", "scipy.ndimage", "scipy.stats"),
-    *("p3vae.cli.run.brightness", "p3vae.cli.report.inventory", "p3vae.cli.run.jobs"),
+    *("p3vae.cli.run.brightness", "p3vae.cli.report.inventory", "p3vae.cli.run.batch"),
     *("p3vae.cli.landcover.maps", "p3vae.cli.methane.retrieval"),
     *("p3vae.models.landcover.library.materials", "p3vae.models.landcover.model"),
 )
@@ -168,7 +168,7 @@ def _call(call: list[str]) -> int:
 def _labels(path: str, scene: str) -> int:
     from p3vae.cli.errors import P3vaeError
     from p3vae.cli.labels import read_labels
-    from p3vae.cli.scenes import open_scene
+    from p3vae.cli.scenes.opening import open_scene
 
     try:
         with open_scene(scene) as opened:

@@ -27,11 +27,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from p3vae.models.landcover.bands import FEWEST_USABLE, usable_bands
 from p3vae.models.landcover.estimator import Frame, part
 from p3vae.models.landcover.library.decoder import FloatArray
 from p3vae.models.landcover.library.materials import MaterialEstimator
 from p3vae.models.landcover.model import LandCoverModel
-from p3vae.models.landcover.sensors import FEWEST_BANDS, usable_bands
 from p3vae.models.landcover.types import TrainingError, TrainingSet
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
@@ -113,7 +113,7 @@ class LibraryPosterior:
         source = prior.model
         assert isinstance(source.estimator, MaterialEstimator)
         usable = usable_bands(source.bands, bands)
-        if usable.sum() < FEWEST_BANDS:
+        if usable.sum() < FEWEST_USABLE:
             raise TrainingError(f"only {usable.sum()} bands lie where the prior model has any")
         materials = source.estimator.at_bands(source.bands, bands.select(usable)).to("cpu")
         columns = np.flatnonzero(usable)

@@ -23,6 +23,7 @@ from p3vae.models.methane.plumes.prior import (
     error_correlation,
     neighbourhood_mean,
 )
+from p3vae.models.methane.plumes.rule import PlumeRule
 from p3vae.models.methane.plumes.vetting import LogRatio
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -39,22 +40,6 @@ TAIL_MARGIN = 1.25
 """Ground errs upwards further than downwards (carbonates, roofs): the measured tail is made longer by it."""
 SHORTEST_TAIL = 1.0
 """Of the strength of clusters of Gaussian noise; measured on few clusters it could be anything."""
-
-
-@dataclass(frozen=True)
-class PlumeRule:
-    """What counts as a plume."""
-
-    threshold_sigma: float = 2.0
-    """Mean around a pixel over its scatter in the scene, above which the pixel belongs to a cluster."""
-    core_sigma: float = 3.0
-    """3 x 3 median of enhancement over std, over its scatter, above which a pixel is surely in the plume."""
-    min_pixels: int = 9
-    """Smaller clusters are noise."""
-    max_false_plumes: float = 0.05
-    """Expected false clusters per scene of the same strength, up to which a cluster is a plume."""
-    max_false_candidates: float = 1.0
-    """The same, up to which a cluster with the spectrum of methane is one."""
 
 
 @dataclass(frozen=True, eq=False)

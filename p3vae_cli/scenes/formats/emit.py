@@ -31,7 +31,6 @@ from p3vae.cli.scenes.base import (
     Pixels,
     Quantity,
     RawScene,
-    SceneOptions,
     as_slice,
     reading,
 )
@@ -40,6 +39,7 @@ from p3vae.cli.scenes.formats.hdf5 import attribute, group, open_as, open_hdf5, 
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import utc_time
 from p3vae.cli.scenes.registry import Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window, windows
 
 _FILL = -9999.0
@@ -165,7 +165,7 @@ def _physical(values: npt.NDArray[np.float32], factor: np.float32) -> npt.NDArra
     return values
 
 
-def _open(path: Path, options: SceneOptions) -> RawScene:
+def _open(path: Path, options: SceneSettings) -> RawScene:
     return open_as(path, _raw_scene)
 
 

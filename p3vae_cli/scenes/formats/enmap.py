@@ -18,7 +18,7 @@ import numpy.typing as npt
 import rasterio
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Quantity, RawScene, SceneOptions, reading
+from p3vae.cli.scenes.base import Acquisition, FloatArray, Grid, Quantity, RawScene, reading
 from p3vae.cli.scenes.flags import Flags
 from p3vae.cli.scenes.formats.enmap_geometry import geolocator
 from p3vae.cli.scenes.formats.rasters import RasterCube, grid_of, open_raster
@@ -26,6 +26,7 @@ from p3vae.cli.scenes.formats.swaths import centre_of, located_grid
 from p3vae.cli.scenes.identity import FileIdentity
 from p3vae.cli.scenes.metadata import utc_time
 from p3vae.cli.scenes.registry import Candidate, Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.scenes.xml import parse_xml
 
@@ -43,7 +44,7 @@ def _matches(candidate: Candidate) -> bool:
     return candidate.is_tiff_or_xml and bool(_IMAGE.fullmatch(name) or _METADATA.fullmatch(name))
 
 
-def _open(path: Path, options: SceneOptions) -> RawScene:
+def _open(path: Path, options: SceneSettings) -> RawScene:
     """From the image or the metadata; the other one must lie beside it."""
     image, metadata = _image_and_metadata(path)
     root = _parse(metadata)

@@ -13,18 +13,19 @@ import numpy.typing as npt
 import rasterio
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes.base import FloatArray, RawScene, SceneOptions
+from p3vae.cli.scenes.base import FloatArray, RawScene
 from p3vae.cli.scenes.formats.rasters import RasterCube, calibration, grid_of, open_raster
 from p3vae.cli.scenes.metadata import (
     acquisition,
     flags,
     ignored_value,
-    meaning,
     nm_per_unit,
     numbers,
+    stated_quantity,
     wavelength_in_words,
 )
 from p3vae.cli.scenes.registry import Driver
+from p3vae.cli.scenes.settings import SceneSettings
 
 Fields = dict[str, str]
 _GEOTIFF = ("GTiff", "COG")
@@ -32,7 +33,7 @@ _BESIDE = (".aux.xml", ".msk")
 """Suffixes of files that GDAL reads with an image, and that change its values or its place."""
 
 
-def open_any_raster(path: Path, options: SceneOptions) -> RawScene:
+def open_any_raster(path: Path, options: SceneSettings) -> RawScene:
     """What a raster says of itself whose bands are the spectrum."""
     source = open_raster(path, options.drivers)
     try:
@@ -45,12 +46,15 @@ def open_any_raster(path: Path, options: SceneOptions) -> RawScene:
         raise
 
 
-def _raw_scene(path: Path, source: rasterio.DatasetReader, options: SceneOptions) -> RawScene:
+def _raw_scene(path: Path, source: rasterio.DatasetReader, options: SceneSettings) -> RawScene:
     fields = _lower(source.tags()) | _lower(source.tags(ns="ENVI"))
     tags = [_lower(source.tags(band)) for band in source.indexes]
     wavelength, fwhm = _wavelengths(source, fields, tags)
     gain, offset, quantity, guessed = calibration(
-        meaning(fields, source.units[0] or ""), options, np.array(source.scales), np.array(source.offsets)
+        stated_quantity(fields, source.units[0] or ""),
+        options,
+        np.array(source.scales),
+        np.array(source.offsets),
     )
     stated = ignored_value(fields)
     missing = source.nodata if stated is None else stated

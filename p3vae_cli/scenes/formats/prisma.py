@@ -24,7 +24,6 @@ from p3vae.cli.scenes.base import (
     Grid,
     Quantity,
     RawScene,
-    SceneOptions,
     as_slice,
     reading,
 )
@@ -40,6 +39,7 @@ from p3vae.cli.scenes.formats.prisma_geometry import (
 from p3vae.cli.scenes.formats.rasters import to_physical
 from p3vae.cli.scenes.metadata import utc_time
 from p3vae.cli.scenes.registry import Candidate, Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 _SWATH = re.compile(r"PRS_L(1|2B|2C|2D)_(HCO|HRC|PCO|PRC)")
@@ -132,7 +132,7 @@ def _matches(candidate: Candidate) -> bool:
     return candidate.is_zip or candidate.has_group("HDFEOS")
 
 
-def _open(path: Path, options: SceneOptions) -> RawScene:
+def _open(path: Path, options: SceneSettings) -> RawScene:
     """From the .he5 or from the archive."""
     if zipfile.is_zipfile(path):
         archive = Hdf5Archive(path, ".he5")

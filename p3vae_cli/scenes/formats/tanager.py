@@ -29,7 +29,6 @@ from p3vae.cli.scenes.base import (
     Grid,
     Quantity,
     RawScene,
-    SceneOptions,
     as_slice,
 )
 from p3vae.cli.scenes.flags import Flags
@@ -37,6 +36,7 @@ from p3vae.cli.scenes.formats.hdf5 import group, open_as, text
 from p3vae.cli.scenes.formats.swaths import centre_of, located_grid, mean_angle, mean_azimuth
 from p3vae.cli.scenes.metadata import radiance_factor
 from p3vae.cli.scenes.registry import Candidate, Driver
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 
 _SWATH, _GRID = "HDFEOS/SWATHS/HYP", "HDFEOS/GRIDS/HYP"
@@ -131,7 +131,7 @@ def _matches(candidate: Candidate) -> bool:
     return candidate.has_group(_SWATH) or candidate.has_group(_GRID)
 
 
-def _open(path: Path, options: SceneOptions) -> RawScene:
+def _open(path: Path, options: SceneSettings) -> RawScene:
     return open_as(path, _raw_scene)
 
 

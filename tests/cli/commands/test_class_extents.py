@@ -11,7 +11,7 @@ import pytest
 import rasterio
 from affine import Affine
 
-from p3vae.cli.landcover.maps import DISTINCT_RGB, UNKNOWN_COLOURS, unknown_colour
+from p3vae.cli.landcover.specs import DISTINCT_RGB, UNKNOWN_COLOURS, unknown_colour
 from p3vae.models.landcover.model import load_model, save_model
 from tests.cli.calls import succeed
 from tests.cli.scenes import fixtures

@@ -11,7 +11,7 @@ import rasterio
 from click.testing import CliRunner
 
 from p3vae.cli.main import main
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from tests.cli.calls import run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, wavelength_tags
@@ -196,7 +196,7 @@ def test_a_mistake_of_the_program_in_one_scene_does_not_lose_the_others(tmp_path
             raise TypeError("nobody\nforesaw this")
         return open_scene(path, options)
 
-    monkeypatch.setattr("p3vae.cli.run.mapping.open_scene", opened)
+    monkeypatch.setattr("p3vae.cli.run.task.open_scene", opened)
     done = run("brightness", *scenes, "-o", tmp_path / "out")
     assert done.exit_code == 3
     assert f"Error: {scenes[1]}: internal error: TypeError: nobody foresaw this" in done.stderr

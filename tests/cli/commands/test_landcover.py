@@ -221,7 +221,7 @@ def test_info_says_which_models_fit(folder, tmp_path):
     fewer = verdict("--bad-bands", "600-800")
     assert fewer["applicable"] and "of its 34 bands are missing" in fewer["reason"]
     few = verdict("--bad-bands", "300-2000")
-    assert not few["applicable"] and "of its 34 bands" in few["reason"]
+    assert not few["applicable"] and "of the 34 bands" in few["reason"]
 
 
 def test_bad_labels_for_training(folder, tmp_path):

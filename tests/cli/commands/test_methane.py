@@ -16,7 +16,7 @@ import rasterio
 import shapely
 from affine import Affine
 
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from p3vae.models.checkpoint import read_model_file, write_model_file
 from tests.cli.calls import refusal, run, stdout_of, succeed

@@ -14,7 +14,6 @@ import shapely
 from affine import Affine
 
 import p3vae
-from p3vae.cli.scenes import SceneOptions
 from tests.cli.calls import run, succeed
 
 SUN = ("--sun-zenith", 30)
@@ -95,7 +94,7 @@ def test_maps_with_neighbours_do_not_depend_on_tiles(folder, tmp_path):
         assert shares == pytest.approx(list(found[0][1:]), abs=1e-4)
         for one, other in zip(found[0][0], maps, strict=True):
             np.testing.assert_array_equal(one, other)
-    with p3vae.open_scene(folder / "scene.tif", SceneOptions(sun_zenith_deg=30)) as scene:
+    with p3vae.open_scene(folder / "scene.tif", sun_zenith=30) as scene:
         in_python = p3vae.classify(scene, p3vae.load_model(folder / "m.p3vae"))
     np.testing.assert_array_equal(in_python.arrays["landcover"], found[0][0][0][0])
 

@@ -16,7 +16,7 @@ from scipy.io import netcdf_file
 
 from p3vae.cli.methane.plume_table import FIELDS
 from p3vae.cli.records.manifest import sha256
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.styles.vectors import PLUME_ALIASES
 from tests.cli.calls import refusal, run
 

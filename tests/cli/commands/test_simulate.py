@@ -12,7 +12,7 @@ import pytest
 import rasterio
 from pyproj import Transformer
 
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from p3vae.physics.simulation.materials import LAND_COVER
 from p3vae.physics.simulation.scene import SimulationSettings, simulate_radiance, simulate_reflectance

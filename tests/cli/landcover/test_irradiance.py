@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from p3vae.cli.errors import SceneError, UsageError
-from p3vae.cli.landcover.irradiance import IrradianceOptions, scene_irradiance
+from p3vae.cli.landcover.irradiance import LightSettings, scene_irradiance
 from p3vae.cli.scenes.base import Acquisition
 from tests.cli.fake_scene import memory_scene, random_cube
 
@@ -19,7 +19,7 @@ APHELION_AU, PERIHELION_AU = 1.01671, 0.98331
 
 def seen(options=None, **acquisition):
     scene = replace(memory_scene(random_cube()), acquisition=Acquisition(**acquisition))
-    return scene_irradiance(scene, scene.bands, options or IrradianceOptions())
+    return scene_irradiance(scene, scene.bands, options or LightSettings())
 
 
 def test_the_distance_from_the_sun_is_that_of_the_day():
@@ -35,9 +35,9 @@ def test_the_distance_from_the_sun_is_that_of_the_day():
 
 def test_more_aerosol_and_water_are_those_of_the_options():
     usual = seen(sun_zenith_deg=30.0)
-    hazy = seen(IrradianceOptions(aerosol_optical_depth=0.8), sun_zenith_deg=30.0)
-    moist = seen(IrradianceOptions(water_vapour_cm=4.0), sun_zenith_deg=30.0)
-    snow = seen(IrradianceOptions(ground_albedo=0.9), sun_zenith_deg=30.0)
+    hazy = seen(LightSettings(aerosol_optical_depth=0.8), sun_zenith_deg=30.0)
+    moist = seen(LightSettings(water_vapour_cm=4.0), sun_zenith_deg=30.0)
+    snow = seen(LightSettings(ground_albedo=0.9), sun_zenith_deg=30.0)
     assert (hazy.direct < usual.direct).all() and hazy.diffuse[0] > usual.diffuse[0]
     assert (moist.direct <= usual.direct).all() and (moist.direct < usual.direct).any()
     assert (snow.diffuse > usual.diffuse).all()
@@ -49,7 +49,7 @@ def test_a_table_is_used_as_it_is_in_any_order(tmp_path):
     table = tmp_path / "sky.csv"
     rows = [f"{nm},{2000 - 0.5 * nm},{300 - 0.1 * nm}" for nm in (2500, 400, 1200)]
     table.write_text("\n".join(["wavelength_nm,direct,diffuse", *rows]) + "\n")
-    found = seen(IrradianceOptions(table=table), sun_zenith_deg=42.0)
+    found = seen(LightSettings(table=table), sun_zenith_deg=42.0)
     np.testing.assert_allclose(found.direct, 2000 - 0.5 * found.wavelength_nm, rtol=1e-6)
     np.testing.assert_allclose(found.diffuse, 300 - 0.1 * found.wavelength_nm, rtol=1e-6)
     assert found.sun_zenith_deg == 42.0
@@ -68,7 +68,7 @@ def test_a_table_that_cannot_serve_is_refused(tmp_path, text, words):
     table = tmp_path / "sky.csv"
     table.write_text(text)
     with pytest.raises(UsageError, match=words):
-        seen(IrradianceOptions(table=table), sun_zenith_deg=30.0)
+        seen(LightSettings(table=table), sun_zenith_deg=30.0)
 
 
 @pytest.mark.parametrize("zenith", [None, -1.0, 90.0, 120.0])

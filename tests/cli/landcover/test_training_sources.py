@@ -10,8 +10,8 @@ import pytest
 import shapely
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.landcover.train import TrainingRequest, training_sources
-from p3vae.models.landcover.types import TrainingSettings
+from p3vae.cli.landcover.settings import TrainSettings
+from p3vae.cli.landcover.train import training_sources
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM
 
@@ -24,7 +24,7 @@ def polygons(path):
 
 
 def sources(*scenes, labels):
-    return training_sources(TrainingRequest(scenes, labels, labels.with_name("m.p3vae"), TrainingSettings()))
+    return training_sources(TrainSettings(scenes, labels, output=labels.with_name("m.p3vae")))
 
 
 def expected(role, *files):

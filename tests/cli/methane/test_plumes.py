@@ -13,8 +13,8 @@ from rasterio.control import GroundControlPoint
 from rasterio.crs import CRS
 
 from p3vae.cli.methane.plume_maps import ClearFigures, fill_from_neighbours
-from p3vae.cli.methane.plumes import PlumeOptions
-from p3vae.cli.methane.wind import WindOption
+from p3vae.cli.methane.plumes import effective_wind, winds_at
+from p3vae.cli.methane.settings import PlumeSettings, WindSource
 from p3vae.cli.rasters.areas import pixel_area_m2
 from p3vae.cli.scenes.base import Grid
 from p3vae.models.methane.plumes.clusters import find_plumes
@@ -95,9 +95,9 @@ def test_area_of_a_pixel_on_every_kind_of_grid():
 
 
 def test_effective_wind_is_the_sensors_unless_told():
-    assert PlumeOptions().effective_wind("EMIT")(5.0) == pytest.approx(0.36 * 5 + 0.66)
-    assert PlumeOptions().effective_wind("PRISMA")(5.0) == pytest.approx(0.34 * 5 + 0.44)
-    assert PlumeOptions(ueff_a=1.0).effective_wind("PRISMA")(5.0) == pytest.approx(5.44)
+    assert effective_wind(PlumeSettings(), "EMIT")(5.0) == pytest.approx(0.36 * 5 + 0.66)
+    assert effective_wind(PlumeSettings(), "PRISMA")(5.0) == pytest.approx(0.34 * 5 + 0.44)
+    assert effective_wind(PlumeSettings(ueff_a=1.0), "PRISMA")(5.0) == pytest.approx(5.44)
 
 
 def test_figures_of_clear_pixels_leave_the_others_out():
@@ -115,11 +115,11 @@ def test_figures_of_clear_pixels_leave_the_others_out():
 def test_the_error_of_the_wind_is_stated_else_of_the_table_else_the_usual_one(tmp_path):
     table = tmp_path / "wind.csv"
     table.write_text("scene,wind_m_s,wind_std_m_s\ntown.tif,6,0.5\n")
-    scene, winds = memory_scene(random_cube()), (WindOption(4.0), WindOption(table))
-    options = PlumeOptions(winds=winds)
+    scene, winds = memory_scene(random_cube()), (WindSource(4.0), WindSource(table))
+    options = PlumeSettings(winds=winds)
     stds = [
-        [wind.record()["wind_std_m_s"] for wind in replace(options, wind_std_m_s=std).winds_over(scene)]
+        [wind.record()["wind_std_m_s"] for wind in winds_at(replace(options, wind_std_m_s=std), scene)]
         for std in (None, 0.7)
     ]
     assert stds == [[default_wind_uncertainty(4.0), 0.5], [0.7, 0.7]]
-    assert [wind.record()["wind_m_s"] for wind in options.winds_over(scene)] == [4.0, 6.0]
+    assert [wind.record()["wind_m_s"] for wind in winds_at(options, scene)] == [4.0, 6.0]

@@ -15,9 +15,8 @@ import rasterio
 from affine import Affine
 
 from p3vae.cli.errors import ProductError
-from p3vae.cli.run.brightness import brightness_function, brightness_specs
-from p3vae.cli.run.make import RunOptions, make_products
-from tests.cli.fake_scene import MemoryReader, memory_scene, random_cube
+from p3vae.cli.run.brightness import Brightness
+from tests.cli.fake_scene import FunctionMapper, MemoryReader, make, memory_scene, random_cube
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,10 +25,9 @@ LONG_RUN = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from p3vae.cli.run.brightness import brightness_function, brightness_specs
+from p3vae.cli.run.brightness import Brightness
 from p3vae.cli.errors import InterruptedRunError
-from p3vae.cli.run.make import RunOptions, make_products
-from tests.cli.fake_scene import MemoryReader, memory_scene, random_cube
+from tests.cli.fake_scene import FunctionMapper, MemoryReader, make, memory_scene, random_cube
 
 class SlowReader(MemoryReader):
     def read(self, window, bands):
@@ -41,19 +39,14 @@ class SlowReader(MemoryReader):
 cube = random_cube(400, 30)
 scene = memory_scene(cube, reader=SlowReader(cube))
 try:
-    make_products(
-        scene, brightness_function(scene), brightness_specs(scene), Path(sys.argv[1]),
-        options=RunOptions(overwrite=True, tile_size=16),
-    )
+    make(scene, Brightness(scene), Path(sys.argv[1]), overwrite=True, tile_size=16)
 except InterruptedRunError as error:
     sys.exit(f"Error: {{error}}")
 """
 
 
 def brightness(scene, folder, **options):
-    return make_products(
-        scene, brightness_function(scene), brightness_specs(scene), folder, options=RunOptions(**options)
-    )
+    return make(scene, Brightness(scene), folder, **options)
 
 
 def snapshot(folder):
@@ -115,7 +108,7 @@ def test_a_failing_function_leaves_nothing(tmp_path):
         return {"brightness": tile.values[..., 0]}
 
     with pytest.raises(ZeroDivisionError):
-        make_products(scene, broken, brightness_specs(scene), out, options=RunOptions(tile_size=20))
+        make(scene, FunctionMapper(broken, Brightness(scene).specs), out, tile_size=20)
     assert not list(tmp_path.iterdir())
 
 
@@ -201,15 +194,14 @@ FILE_TOO_LARGE = """
 import resource, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from p3vae.cli.run.brightness import brightness_function, brightness_specs
+from p3vae.cli.run.brightness import Brightness
 from p3vae.cli.errors import ProductError
-from p3vae.cli.run.make import make_products
-from tests.cli.fake_scene import memory_scene, random_cube
+from tests.cli.fake_scene import make, memory_scene, random_cube
 
 scene = memory_scene(random_cube(600, 600))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    make_products(scene, brightness_function(scene), brightness_specs(scene), Path(sys.argv[1]))
+    make(scene, Brightness(scene), Path(sys.argv[1]))
 except ProductError as error:
     sys.exit(f"Error: {{error}}")
 """
@@ -230,6 +222,6 @@ def test_the_values_survive_a_full_round_after_a_failure(tmp_path):
     """Nothing of the failed run is in the way of the next."""
     scene = memory_scene(random_cube())
     with pytest.raises(KeyError):
-        make_products(scene, lambda _: {}, brightness_specs(scene), tmp_path)
+        make(scene, FunctionMapper(lambda _: {}, Brightness(scene).specs), tmp_path)
     summary = brightness(scene, tmp_path)
-    assert np.isfinite(summary.products[0].statistics[0].mean)
+    assert np.isfinite(summary.statistics["brightness"][0].mean)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_an_item_describes_every_map_of_a_scene(tmp_path):
     path = out / "town_classify_stac.json"
     document, item = valid(path), pystac.Item.from_file(str(path))
     assert item.datetime is not None and item.datetime.isoformat().startswith("2024-04-02T10:28:37")
-    assert document["properties"]["processing:software"] == {"p3vae": "0.1.0"}
+    assert document["properties"]["processing:software"] == {"p3vae": version("p3vae")}
     manifest = json.loads((out / "town_p3vae.json").read_text())
     listed = {product["file"] for product in manifest["products"]}
     linked = {Path(asset.href).name for asset in item.assets.values()}

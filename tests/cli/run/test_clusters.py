@@ -23,14 +23,14 @@ pytest.importorskip("distributed")
 
 POISON = """
 import os, signal
-from p3vae.cli.run import mapping
-opened = mapping.open_scene
+from p3vae.cli.run import task
+opened = task.open_scene
 def open_scene(path, options):
     if path.name == "poison.tif":
         os.kill(os.getpid(), signal.SIGKILL)
     return opened(path, options)
 def dask_setup(worker):
-    mapping.open_scene = open_scene
+    task.open_scene = open_scene
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from p3vae.cli.errors import UsageError
-from p3vae.cli.landcover.model_files import resolve_device
+from p3vae.cli.run.model_files import resolve_device
 
 
 @pytest.mark.parametrize(

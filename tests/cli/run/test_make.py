@@ -20,16 +20,16 @@ from rasterio.warp import transform as transform_points
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.rasters.files import MapSpec, class_map, parse_creation_options
 from p3vae.cli.records.manifest import Provenance, sha256
-from p3vae.cli.run.brightness import brightness_function, brightness_specs
-from p3vae.cli.run.make import RunOptions, make_products
+from p3vae.cli.run.brightness import Brightness
 from p3vae.cli.scenes.base import Grid
 from p3vae.cli.styles.rasters import Categories, Category, Ramp
-from tests.cli.fake_scene import map_grid, memory_scene, random_cube, swath_grid
+from tests.cli import fake_scene
+from tests.cli.fake_scene import FunctionMapper, map_grid, memory_scene, random_cube, swath_grid
 
 RIO = Path(sys.executable).with_name("rio")
 
 CLASSES = Categories((Category(1, "dark", "#202020"), Category(2, "bright", "#f0f0f0")))
-PROVENANCE = Provenance(command="p3vae test", model_sha256="ab" * 32, settings={"seed": 3})
+PROVENANCE = Provenance(command="p3vae test")
 
 
 def two_maps(tile):
@@ -54,7 +54,12 @@ SPECS = {
 
 
 def make(scene, folder, **options):
-    return make_products(scene, two_maps, SPECS, folder, options=RunOptions(**options), provenance=PROVENANCE)
+    mapper = FunctionMapper(two_maps, SPECS, model_sha256="ab" * 32, settings={"seed": 3})
+    return fake_scene.make(scene, mapper, folder, provenance=PROVENANCE, **options)
+
+
+def paths_of(maps):
+    return list(maps.paths.values())
 
 
 def read(path):
@@ -64,32 +69,32 @@ def read(path):
 
 def test_values_grid_and_nodata_survive(tmp_path):
     cube = random_cube()
-    summary = make(memory_scene(cube), tmp_path)
+    maps = make(memory_scene(cube), tmp_path)
     mean = cube.mean(axis=-1)
     hole = np.isnan(mean)
-    classes, probability = (read(path) for path in summary.paths)
+    classes, probability = (read(path) for path in paths_of(maps))
     np.testing.assert_array_equal(classes[0], np.where(hole, 0, np.where(mean > 0.3, 2, 1)))
     np.testing.assert_array_equal(probability[1], mean)
-    with rasterio.open(summary.paths[0]) as raster:
+    with rasterio.open(paths_of(maps)[0]) as raster:
         grid = map_grid(70, 90)
         assert (raster.crs, raster.transform) == (grid.crs, grid.transform)
         assert (raster.nodata, raster.dtypes) == (0, ("uint8",))
         assert raster.colormap(1)[2] == (0xF0, 0xF0, 0xF0, 255)
         assert raster.descriptions == ("land cover",)
-    assert (summary.pixels, summary.valid_pixels) == (70 * 90, 70 * 90 - hole.sum())
+    assert (maps.pixels, maps.valid_pixels) == (70 * 90, 70 * 90 - hole.sum())
 
 
 def test_statistics_are_exact(tmp_path):
     cube = random_cube()
-    summary = make(memory_scene(cube), tmp_path, tile_size=13)
+    maps = make(memory_scene(cube), tmp_path, tile_size=13)
     values = cube.mean(axis=-1).astype(float)
-    found = summary.products[1].statistics[1]
+    found = maps.statistics["probability"][1]
     assert found.count == np.isfinite(values).sum()
     assert found.minimum == np.nanmin(values)
     assert found.maximum == np.nanmax(values)
     assert found.mean == pytest.approx(np.nanmean(values), rel=1e-12)
     assert found.std == pytest.approx(np.nanstd(values), rel=1e-9)
-    pixels = [extent.pixels for extent in summary.products[0].classes]
+    pixels = [extent.pixels for extent in maps.classes["classes"]]
     assert pixels == [(values <= 0.3).sum(), (values > 0.3).sum()]
 
 
@@ -100,7 +105,7 @@ def test_any_tiling_gives_the_same_files_byte_for_byte(tmp_path, tile_size, bloc
     scene = memory_scene(cube, block_shape=block_shape)
     reference = make(memory_scene(cube), tmp_path / "reference", overwrite=True)
     cut = make(scene, tmp_path / "cut", overwrite=True, tile_size=tile_size, in_flight=in_flight)
-    for one, other in zip(reference.paths, cut.paths, strict=True):
+    for one, other in zip(paths_of(reference), paths_of(cut), strict=True):
         assert one.read_bytes() == other.read_bytes()
 
 
@@ -109,7 +114,7 @@ def test_a_bbox_gives_that_part_of_the_map(tmp_path):
     everything = make(scene, tmp_path / "all")
     bbox = (500_000 + 30 * 15, 4_800_000 - 30 * 40, 500_000 + 30 * 60, 4_800_000 - 30 * 8)
     part = make(scene, tmp_path / "part", bbox=bbox, tile_size=9)
-    for whole_path, part_path in zip(everything.paths, part.paths, strict=True):
+    for whole_path, part_path in zip(paths_of(everything), paths_of(part), strict=True):
         np.testing.assert_array_equal(read(part_path), read(whole_path)[:, 8:40, 15:60])
         with rasterio.open(part_path) as raster:
             assert tuple(raster.bounds) == bbox
@@ -117,8 +122,8 @@ def test_a_bbox_gives_that_part_of_the_map(tmp_path):
 
 def test_a_swath_keeps_its_control_points(tmp_path):
     grid = swath_grid(70, 90)
-    summary = make(memory_scene(random_cube(), grid), tmp_path)
-    with rasterio.open(summary.paths[1]) as raster:
+    maps = make(memory_scene(random_cube(), grid), tmp_path)
+    with rasterio.open(paths_of(maps)[1]) as raster:
         points, crs = raster.gcps
     assert crs.to_epsg() == 4326
     expected = [(p.row, p.col, p.x, p.y) for p in grid.gcps]
@@ -130,14 +135,9 @@ def test_a_swath_is_put_on_a_utm_grid_at_the_right_place(tmp_path):
     cube = np.stack([4.0 + 3e-4 * cols + 5e-5 * rows, 43.0 - 3e-4 * rows], axis=-1).astype(np.float32)
     scene = memory_scene(cube, swath_grid(70, 90))
     specs = {"place": MapSpec("place", "longitude and latitude", band_descriptions=("longitude", "latitude"))}
-    summary = make_products(
-        scene,
-        lambda tile: {"place": np.moveaxis(tile.values, -1, 0)},
-        specs,
-        tmp_path,
-        options=RunOptions(to_utm=True, pixel_size=20.0),
-    )
-    with rasterio.open(summary.paths[0]) as raster:
+    mapper = FunctionMapper(lambda tile: {"place": np.moveaxis(tile.values, -1, 0)}, specs)
+    maps = fake_scene.make(scene, mapper, tmp_path, to_utm=True, pixel_size=20.0)
+    with rasterio.open(paths_of(maps)[0]) as raster:
         assert raster.crs.to_epsg() == 32631
         assert raster.res == (20.0, 20.0)
         assert raster.transform.c % 20 == raster.transform.f % 20 == 0
@@ -155,15 +155,15 @@ def test_a_swath_is_put_on_a_utm_grid_at_the_right_place(tmp_path):
 
 
 def test_classes_on_a_utm_grid_stay_classes(tmp_path):
-    summary = make(memory_scene(random_cube(), swath_grid(70, 90)), tmp_path, to_utm=True)
-    assert set(np.unique(read(summary.paths[0]))) == {0, 1, 2}
-    with rasterio.open(summary.paths[0]) as raster:
+    maps = make(memory_scene(random_cube(), swath_grid(70, 90)), tmp_path, to_utm=True)
+    assert set(np.unique(read(paths_of(maps)[0]))) == {0, 1, 2}
+    with rasterio.open(paths_of(maps)[0]) as raster:
         counts = np.bincount(raster.read(1).ravel())
-    assert [extent.pixels for extent in summary.products[0].classes] == [counts[1], counts[2]]
+    assert [extent.pixels for extent in maps.classes["classes"]] == [counts[1], counts[2]]
 
 
 def test_every_product_has_its_side_files_and_the_manifest_knows_them(tmp_path):
-    summary = make(memory_scene(random_cube()), tmp_path)
+    maps = make(memory_scene(random_cube()), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "town_landcover.qml",
         "town_landcover.tif",
@@ -172,19 +172,19 @@ def test_every_product_has_its_side_files_and_the_manifest_knows_them(tmp_path):
         "town_probability.qml",
         "town_probability.tif",
     ]
-    for path in summary.paths:
+    for path in paths_of(maps):
         assert ET.parse(path.with_suffix(".qml")).getroot().tag == "qgis"
-    record = json.loads(summary.manifest.read_text())
+    record = json.loads(maps.manifest.read_text())
     assert record["command"] == "p3vae test"
     assert record["settings"] == {"seed": 3}
-    assert {p["file"]: p["sha256"] for p in record["products"]} == {p.name: sha256(p) for p in summary.paths}
+    assert {p["file"]: p["sha256"] for p in record["products"]} == {p.name: sha256(p) for p in paths_of(maps)}
     classes = {c["name"]: c["pixels"] for c in record["products"][0]["classes"]}
-    assert sum(classes.values()) == record["valid_pixels"] == summary.valid_pixels
+    assert sum(classes.values()) == record["valid_pixels"] == maps.valid_pixels
 
 
 def test_provenance_is_inside_the_raster(tmp_path):
-    summary = make(memory_scene(random_cube()), tmp_path)
-    with rasterio.open(summary.paths[0]) as raster:
+    maps = make(memory_scene(random_cube()), tmp_path)
+    with rasterio.open(paths_of(maps)[0]) as raster:
         tags = raster.tags()
     assert tags["P3VAE_COMMAND"] == "p3vae test"
     assert tags["P3VAE_MODEL_SHA256"] == "ab" * 32
@@ -193,27 +193,27 @@ def test_provenance_is_inside_the_raster(tmp_path):
 
 @pytest.mark.parametrize("grid", [map_grid(700, 900), swath_grid(700, 900, 100)], ids=["map", "swath"])
 def test_products_are_valid_cogs_with_overviews(tmp_path, grid):
-    summary = make(memory_scene(random_cube(700, 900, 2), grid), tmp_path)
-    for path in summary.paths:
+    maps = make(memory_scene(random_cube(700, 900, 2), grid), tmp_path)
+    for path in paths_of(maps):
         said = subprocess.run([RIO, "cogeo", "validate", path], capture_output=True, text=True, check=True)
         assert "is a valid cloud optimized GeoTIFF" in said.stdout
         assert "NOT" not in said.stdout
         with rasterio.open(path) as raster:
             assert raster.overviews(1) == [2]
-    with rasterio.open(summary.paths[0], overview_level=0) as raster:
+    with rasterio.open(paths_of(maps)[0], overview_level=0) as raster:
         assert set(np.unique(raster.read(1))) <= {0, 1, 2}
 
 
 @pytest.mark.skipif(shutil.which("gdalinfo") is None, reason="Debian's gdal-bin is not installed")
 @pytest.mark.parametrize("grid", [map_grid(70, 90), swath_grid(70, 90)], ids=["map", "swath"])
 def test_another_gdal_sees_the_same(tmp_path, grid):
-    summary = make(memory_scene(random_cube(), grid), tmp_path)
+    maps = make(memory_scene(random_cube(), grid), tmp_path)
 
     def info(path):
         said = subprocess.run(["gdalinfo", "-json", path], capture_output=True, text=True, check=True)
         return json.loads(said.stdout)
 
-    classes, probability = (info(path) for path in summary.paths)
+    classes, probability = (info(path) for path in paths_of(maps))
     (band,) = classes["bands"]
     assert (band["type"], band["noDataValue"], band["description"]) == ("Byte", 0.0, "land cover")
     assert band["colorTable"]["entries"][1] == [0x20, 0x20, 0x20, 255]
@@ -221,7 +221,7 @@ def test_another_gdal_sees_the_same(tmp_path, grid):
     assert [b["unit"] for b in probability["bands"]] == ["1", "1"]
     assert probability["bands"][0]["metadata"][""]["color"] == "#202020"
     assert probability["bands"][0]["maximum"] == pytest.approx(
-        summary.products[1].statistics[0].maximum, abs=1e-3
+        maps.statistics["probability"][0].maximum, abs=1e-3
     )
     if grid.gcps:
         assert len(classes["gcps"]["gcpList"]) == len(grid.gcps)
@@ -233,7 +233,7 @@ def test_another_gdal_sees_the_same(tmp_path, grid):
 
 @pytest.mark.skipif(shutil.which("gdalinfo") is None, reason="Debian's gdal-bin is not installed")
 def test_another_gdal_reads_category_names(tmp_path):
-    path = make(memory_scene(random_cube()), tmp_path).paths[0]
+    path = paths_of(make(memory_scene(random_cube()), tmp_path))[0]
     said = subprocess.run(["gdalinfo", path], capture_output=True, text=True, check=True).stdout
     assert "1: dark" in said
     assert "2: bright" in said
@@ -251,17 +251,17 @@ def test_brightness_leaves_bad_bands_out(tmp_path):
     good = np.array([True, False, True, True, True, False])
     cube[..., ~good] = np.nan
     scene = memory_scene(cube, good=good)
-    summary = make_products(scene, brightness_function(scene), brightness_specs(scene), tmp_path / "b.tif")
-    assert summary.paths == (tmp_path / "b.tif",)
-    np.testing.assert_allclose(read(summary.paths[0])[0], cube[..., good].mean(axis=-1), rtol=1e-6)
+    maps = fake_scene.make(scene, Brightness(scene), tmp_path / "b.tif")
+    assert paths_of(maps) == [tmp_path / "b.tif"]
+    np.testing.assert_allclose(read(paths_of(maps)[0])[0], cube[..., good].mean(axis=-1), rtol=1e-6)
 
 
 def test_a_scene_that_is_nowhere_on_earth_gives_maps_that_are_nowhere(tmp_path):
     cube = random_cube()
     nowhere = memory_scene(cube, Grid(90, 70, None, None))
-    summary = make(nowhere, tmp_path)
+    maps = make(nowhere, tmp_path)
     with pytest.warns(NotGeoreferencedWarning):
-        np.testing.assert_array_equal(read(summary.paths[1])[1], cube.mean(axis=-1))
+        np.testing.assert_array_equal(read(paths_of(maps)[1])[1], cube.mean(axis=-1))
     with pytest.raises(UsageError, match="needs a georeferenced scene"):
         make(nowhere, tmp_path / "utm", to_utm=True)
 
@@ -273,8 +273,8 @@ def test_one_file_for_two_maps_is_refused(tmp_path):
 
 def test_creation_options_are_honoured(tmp_path):
     options = parse_creation_options(["compress=ZSTD", "BLOCKSIZE=256"])
-    summary = make(memory_scene(random_cube(300, 300, 2)), tmp_path, creation_options=options)
-    with rasterio.open(summary.paths[1]) as raster:
+    maps = make(memory_scene(random_cube(300, 300, 2)), tmp_path, creation_options=options)
+    with rasterio.open(paths_of(maps)[1]) as raster:
         assert raster.compression.name == "zstd"
         assert raster.block_shapes == [(256, 256)] * 2
 

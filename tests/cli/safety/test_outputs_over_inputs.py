@@ -154,9 +154,9 @@ def test_stac_documents_replace_none_of_the_users(files, name):
 def test_every_command_that_writes_a_named_file_checks_it():
     import click
 
-    from p3vae.cli.batch_options import OutputPath
     from p3vae.cli.main import main
     from p3vae.cli.options import FileCommand
+    from p3vae.cli.params import OutputPath
 
     outputs = {"output", "outputs", "csv_path", "html_path", "save_model", "log_file", "stac"}
     context = click.Context(main)

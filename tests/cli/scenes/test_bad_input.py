@@ -12,7 +12,8 @@ import rasterio
 from scipy.io import netcdf_file
 
 from p3vae.cli.errors import SceneError, UsageError
-from p3vae.cli.scenes import SceneOptions, open_scene, parse_ranges
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings, parse_ranges
 from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags
@@ -24,7 +25,7 @@ CUBE = fixtures.truth(8, 6, 6)
 def refusal(path, **options) -> str:
     """The message of a refused scene, checked to be complete and on one line."""
     with pytest.raises(SceneError) as caught:
-        open_scene(path, SceneOptions(**options)).close()
+        open_scene(path, SceneSettings(**options)).close()
     error = caught.value
     assert error.path is not None and error.problem and error.remedy
     assert "\n" not in str(error)

@@ -17,7 +17,7 @@ import shapely
 
 from p3vae.cli.errors import LabelError, P3vaeError
 from p3vae.cli.labels import read_labels
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from tests.cli.calls import refusal, run
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM, WAVELENGTHS, wavelength_tags

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from pyproj import Transformer
 
-from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 
@@ -50,7 +51,7 @@ def test_wavelengths_ascend_without_unused_bands(tmp_path):
 
 def test_overlap_can_be_taken_from_vnir(tmp_path):
     vnir, swir = images()
-    with open_scene(fixtures.prisma(tmp_path, "1", vnir, swir), SceneOptions(overlap="vnir")) as scene:
+    with open_scene(fixtures.prisma(tmp_path, "1", vnir, swir), SceneSettings(overlap="vnir")) as scene:
         expected = np.concatenate([fixtures.VNIR, fixtures.SWIR[SWIR_KEPT]])
         np.testing.assert_allclose(scene.bands.wavelength_nm, expected, atol=1e-3)
         cube = np.concatenate([vnir, swir[..., SWIR_KEPT]], axis=-1)
@@ -236,7 +237,7 @@ def test_a_table_of_wavelengths_covers_both_cubes_as_filed(tmp_path):
     filed = np.concatenate([unused, fixtures.VNIR[::-1] + 1, fixtures.SWIR[::-1] + 1, [2600, 2601]])
     table = tmp_path / "bands.csv"
     table.write_text("wavelength_nm\n" + "".join(f"{value}\n" for value in filed))
-    with open_scene(path, SceneOptions(wavelengths_file=table)) as scene:
+    with open_scene(path, SceneSettings(wavelengths_file=table)) as scene:
         assert scene.bands.wavelength_nm[3] == pytest.approx(403.4)
         assert scene.bands.good.tolist() == [False] * 3 + [True] * 10 + [False] * 2
         assert scene.column_wavelength_nm is None

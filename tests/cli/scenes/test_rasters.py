@@ -11,7 +11,8 @@ import rasterio
 import rasterio.shutil
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags
@@ -25,7 +26,7 @@ def whole(scene) -> np.ndarray:
 
 
 def opened(path, **options):
-    with open_scene(path, SceneOptions(**options)) as scene:
+    with open_scene(path, SceneSettings(**options)) as scene:
         return scene, whole(scene)
 
 
@@ -130,7 +131,7 @@ def test_user_nodata_wins(tmp_path):
     image[1, 1] = -5.0
     image[2, 2, 0] = np.inf
     path = fixtures.raster(tmp_path / "a.tif", image, band_tags=wavelength_tags(WAVELENGTHS), nodata=-9999)
-    with open_scene(path, SceneOptions(nodata=-5.0)) as scene:
+    with open_scene(path, SceneSettings(nodata=-5.0)) as scene:
         valid = scene.read(Window(0, 0, ROWS, COLS)).valid
     assert np.argwhere(~valid).tolist() == [[1, 1], [2, 2]]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from p3vae.cli.scenes import open_scene
+from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.tiling import Window, windows
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import WAVELENGTHS, envi_list, wavelength_tags

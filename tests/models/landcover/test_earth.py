@@ -17,7 +17,7 @@ from benchmarks.earth_library import __main__ as build_command
 from benchmarks.earth_library.ground import Ground
 from benchmarks.earth_library.legend import CLASSES, MATERIALS, legend
 from benchmarks.earth_library.sources import SOURCES, model_bands, read_spectra
-from p3vae.cli.landcover.model_files import default_land_cover
+from p3vae.cli.run.model_files import default_land_cover
 from p3vae.models.landcover.library.decoder import LightPrior
 from p3vae.models.landcover.library.solver import PosteriorSolver
 from p3vae.models.landcover.model import load_model

@@ -10,7 +10,8 @@ from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from p3vae.cli.labels import draw_samples, read_labels
-from p3vae.cli.scenes import SceneOptions, open_scene
+from p3vae.cli.scenes.opening import open_scene
+from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.models.landcover.library.classifier import Classifier
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.estimator import LibraryEstimator
@@ -133,7 +134,7 @@ def test_linearised_light_is_close_to_the_product_of_light_and_reflectance(libra
 
 
 def test_flat_light_gives_the_probabilities_of_scikit_learns_lda():
-    with open_scene(SAMPLES / "town.tif", SceneOptions()) as scene:
+    with open_scene(SAMPLES / "town.tif", SceneSettings()) as scene:
         labels = read_labels(SAMPLES / "town_labels.gpkg", scene.grid)
         drawn = draw_samples(scene, labels, per_class=80, unlabelled=3000)
     good = np.isfinite(drawn.spectra).all(0)
@@ -215,7 +216,7 @@ def test_known_light_is_bayes_with_a_kernel_density(library):
 
 
 def test_the_classifier_is_the_mean_of_two_of_scikit_learns_discriminants():
-    with open_scene(SAMPLES / "town.tif", SceneOptions()) as scene:
+    with open_scene(SAMPLES / "town.tif", SceneSettings()) as scene:
         labels = read_labels(SAMPLES / "town_labels.gpkg", scene.grid)
         drawn = draw_samples(scene, labels, per_class=80, unlabelled=500)
     good = np.isfinite(drawn.spectra).all(0)
