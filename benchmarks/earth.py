@@ -32,7 +32,7 @@ from benchmarks.earth_library.sources import MaterialSpectra, model_bands, read_
 from benchmarks.landcover_tasks import sun_zenith
 from benchmarks.protocols import add_data_option, real
 from benchmarks.reporting import write
-from p3vae.cli.landcover.model_files import default_land_cover
+from p3vae.cli.run.model_files import default_land_cover
 from p3vae.models.landcover.library.encoder import Encoder
 from p3vae.models.landcover.model import load_model, save_model
 from p3vae.paper.reproduce import toulouse

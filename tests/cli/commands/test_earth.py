@@ -178,7 +178,7 @@ def test_a_scale_that_no_light_explains_is_said(tmp_path):
         path, options = one_ground(tmp_path / f"{scale}.tif", scale * ground)
         done = run("classify", path, *options, "-o", tmp_path)
         assert done.exit_code == 0, done.output
-        assert ("the direct light of land is" in done.stderr) == said, done.stderr
+        assert ("the direct light of land is" in done.output) == said
 
 
 def test_a_gain_of_the_scene_is_said_and_undone(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p3vae.cli.landcover.model_files import default_land_cover
+from p3vae.cli.run.model_files import default_land_cover
 from p3vae.models.landcover.library.encoder import Encoder
 from p3vae.models.landcover.model import load_model
 from p3vae.models.landcover.sensors import fit_sensor
