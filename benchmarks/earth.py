@@ -8,7 +8,7 @@ gain, the neighbours, the encoder (`decoder alone`), the decoder (`encoder alone
 library and the same scenes: the smallest spectral angle to the mean of a material and the nearest neighbour
 by spectral angle; and linear discriminant analysis taught with half of the labelled pixels of the scene,
 judged on the other half. Pixels of Toulouse have no place: they are mapped with nodata between them. Houston
-has no labels of these classes and is only mapped.
+has no labels of these classes and is only mapped. Potsdam is also folded to the bands of other sensors.
 """
 
 from __future__ import annotations
@@ -54,6 +54,14 @@ BROAD = {
 TOULOUSE = (BUILT, BUILT, VEGETATION, BUILT, WATER, BARE, BUILT, BUILT)
 POTSDAM = (BUILT, BUILT, VEGETATION, VEGETATION, BARE, WATER)
 JASPER = (VEGETATION, WATER, BARE, BUILT)
+FEW_BANDS = {
+    "Sentinel-2": ((492, 66), (560, 36), (665, 31), (704, 15), (740, 15), (783, 20), (833, 106), (865, 21),
+                   (1614, 91), (2202, 175)),
+    "Landsat-8": ((443, 16), (482, 60), (561, 57), (655, 37), (865, 28), (1609, 85), (2201, 187)),
+    "blue to near infrared": ((490, 60), (560, 40), (660, 40), (860, 60)),
+    "450 to 1000 nm": tuple((nm, 10) for nm in range(450, 1000, 10)),
+}  # fmt: skip
+"""Centres and widths [nm] of other sensors, to which Potsdam is folded."""
 VARIANTS = {
     "p3vae": (),
     "without gain": ("--no-scene-gain",),
@@ -83,8 +91,8 @@ def scenes(data: Path) -> list[Scene]:
     relit = toulouse.relight(replace(split, test=spectra, test_class=label), copies=3, seed=0)
     nm, zenith = split.bands.wavelength_nm, toulouse.SUN_ZENITH_DEG
     found = [
-        Scene("toulouse", spectra[None], nm, np.take(TOULOUSE, label)[None], zenith),
-        Scene("toulouse relit", relit.x[None], nm, np.take(TOULOUSE, relit.y)[None], zenith),
+        _apart("toulouse", spectra, nm, np.take(TOULOUSE, label), zenith),
+        _apart("toulouse relit", relit.x, nm, np.take(TOULOUSE, relit.y), zenith),
         _potsdam(data / "enmap_potsdam"),
     ]
     for name, classes in (("jasper", JASPER), ("houston", ())):
@@ -96,12 +104,24 @@ def scenes(data: Path) -> list[Scene]:
     return found
 
 
+def folded(scene: Scene) -> list[Scene]:
+    """The scene as other sensors would see it."""
+    own = Bands.from_centres(scene.wavelength_nm)
+    found = []
+    for name, bands in FEW_BANDS.items():
+        nm, width = np.transpose(bands).astype(float)
+        weights = resampling_matrix(own, Bands.from_centres(nm, width))
+        found.append(Scene(f"{scene.name}, {name}", scene.cube @ weights, nm, scene.truth, scene.zenith))
+    return found
+
+
 def _apart(name: str, spectra: np.ndarray, nm: np.ndarray, truth: np.ndarray, zenith: float) -> Scene:
     """Pixels without a place, with nodata between them: none is another's neighbour."""
-    cube = np.full((1, 2 * len(spectra), spectra.shape[1]), np.nan, np.float32)
-    cube[0, ::2] = spectra
-    label = np.full((1, 2 * len(spectra)), -1)
-    label[0, ::2] = truth
+    side = int(np.ceil(np.sqrt(len(spectra))))
+    cube = np.full((2 * side, 2 * side, spectra.shape[1]), np.nan, np.float32)
+    label = np.full(cube.shape[:2], -1)
+    rows, cols = np.divmod(np.random.default_rng(0).permutation(len(spectra)), side)
+    cube[2 * rows, 2 * cols], label[2 * rows, 2 * cols] = spectra, truth
     return Scene(name, cube, nm, label, zenith)
 
 
@@ -124,7 +144,7 @@ def _potsdam(folder: Path) -> Scene:
 
 def classify(scene: Scene, model: str, folder: Path, more: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     """Probabilities, names of the classes, and irradiance, by the command line."""
-    path = folder / f"{scene.name.replace(' ', '_')}.tif"
+    path = folder / f"{scene.name.replace(' ', '_').replace(',', '')}.tif"
     rows, cols, bands = scene.cube.shape
     with rasterio.open(path, "w", driver="GTiff", height=rows, width=cols, count=bands, dtype="float32",
                        nodata=-9999) as raster:  # fmt: skip
@@ -156,6 +176,7 @@ def score(truth: np.ndarray, probability: np.ndarray) -> dict[str, Any]:
     return {
         "accuracy": float((found == truth).mean()),
         "recall": {NAMES[k]: float((found[truth == k] == k).mean()) for k in range(4) if (truth == k).any()},
+        "confidence": float(probability.max(1).mean()),
         "ece": real.score(truth, found, probability.max(1))["ece"],
     }
 
@@ -210,12 +231,15 @@ def main() -> None:
         whole = load_model(default_land_cover() if asked.model == "earth" else Path(asked.model))
         estimator: Any = whole.estimator
         save_model(alone, replace(whole, estimator=replace(estimator, encoder=Encoder(()))))
-        for scene in scenes(asked.data):
+        made = scenes(asked.data)
+        made += folded(next(scene for scene in made if scene.name == "potsdam"))
+        few = {"houston", *(scene.name for scene in made if "," in scene.name)}
+        for scene in made:
             for method, more in VARIANTS.items():
                 model = str(alone) if method == "decoder alone" else asked.model
-                if scene.name != "houston" or method == "p3vae":
+                if method == "p3vae" or scene.name not in few:
                     rows.append(_row(scene, method, classify(scene, model, folder, more)))
-            others = rivals(scene, spectra, 0) if scene.name != "houston" else {}
+            others = rivals(scene, spectra, 0) if scene.name not in few else {}
             for method, (truth, chance) in others.items():
                 rows.append({"scene": scene.name, "method": method} | score(truth, chance))
     write(asked.name, {"rows": rows, "card": _card(rows)}, _table(rows))

@@ -23,6 +23,9 @@ _LIGHT = (
 found, for the network has no other way to know them."""
 _NOISE = 0.0035
 """[reflectance]."""
+_HAZE_NM, _HAZE_STD = (150.0, 400.0), 0.01
+"""Decay of light that scatters into the path, as in `library.scene` [nm], and its spread: corrections take
+too little of it away, or too much [reflectance]."""
 _BRIGHTNESS = (0.6, 1.2)
 """Of crowns and half-dry plants, that shade themselves [1]."""
 _HALF_DRY = (0.25, 1.0)
@@ -92,6 +95,7 @@ class Light:
         bands = model_bands()
         suns = [clear_sky_irradiance(bands, zenith) for zenith in _ZENITHS_DEG]
         self._ratios = np.stack([[one.direct_ratio, one.diffuse_ratio] for one in suns])
+        self._haze = np.stack([np.exp(-(bands.wavelength_nm - 400) / length) for length in _HAZE_NM])
         self._cosine = np.cos(np.radians(_ZENITHS_DEG))
 
     def seen(self, reflectance: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -101,4 +105,5 @@ class Light:
         of, sun = rng.choice(len(weight), count, p=weight), rng.integers(len(self._cosine), size=count)
         z, w = np.maximum(mean[of] * 1.0 + std[of] * rng.standard_normal((count, 2)), 0).T
         light = (z * self._cosine[sun])[:, None] * self._ratios[sun, 0] + w[:, None] * self._ratios[sun, 1]
-        return np.asarray(reflectance * light + rng.normal(0, _NOISE, reflectance.shape))
+        path = rng.normal(0, _HAZE_STD, (count, len(_HAZE_NM))) @ self._haze
+        return np.asarray(reflectance * light + path + rng.normal(0, _NOISE, reflectance.shape))

@@ -1,4 +1,4 @@
-"""From ground to Gaussian components: two per material, pure and mixed."""
+"""From ground to Gaussian components: one per material."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from .legend import CLASSES, MATERIALS
 
 _PIXELS = 6000
 """Drawn per material."""
-_DIRECTIONS = 3
+_DIRECTIONS = 8
 _FACTORS = 24
 _SHRINKAGE = 0.15
 """Share of the covariance of a component that is replaced by the mean over all components (Friedman 1989)."""
 _DISCREPANCY = 0.025
 """Standard deviation of what libraries do not know of real ground, in every band [reflectance]; the accuracy
 on withheld libraries chose it."""
-_MIXED = 0.8
-"""Share of the dominant material up to which a pixel counts as mixed [1]."""
 _RARE = {"char and ash": 0.25}
 """Prior weight of materials relative to the others: a few percent of all land burn in a year [1]."""
-_LIGHT = (((1.0, 1.0), (0.06, 0.06), 0.8), ((0.55, 0.75), (0.35, 0.22), 0.2))
-"""Mean of (z / cosΘ0, w), standard deviation of (z, w), and weight: level sunlit ground, any other light."""
+_LIGHT = (
+    ((1.0, 1.0), (0.06, 0.06), 0.8),
+    ((0.95, 0.95), (0.20, 0.12), 0.1),
+    ((0.45, 0.70), (0.18, 0.20), 0.05),
+    ((0.03, 0.50), (0.05, 0.20), 0.05),
+)
+"""Mean of (z / cosΘ0, w), standard deviation of (z, w), and weight: level sunlit ground, slopes, half shadow,
+shadow."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Component:
     material: int
-    weight: float
     mean: FloatArray
     directions: FloatArray
     residual: FloatArray
@@ -48,13 +51,13 @@ class _Component:
 def fit_earth(
     ground: Ground, description: Mapping[str, Any], *, ood_threshold: float, seed: int = 0
 ) -> MaterialEstimator:
-    """Components of pure pixels and of mixed pixels of every material.
+    """One component for the pixels, pure or mixed, that each material dominates.
 
     All materials are equally likely but for `_RARE`.
     """
     rng = np.random.default_rng(seed)
     materials = [name for name in MATERIALS if ground.has(name)]
-    parts = [part for k, name in enumerate(materials) for part in _components(ground, k, name, rng)]
+    parts = [_component(k, *ground.pixels(name, _PIXELS, rng)) for k, name in enumerate(materials)]
     directions = np.stack([part.directions for part in parts])
     pooled = np.einsum("kdi,kdj->ij", directions, directions) / len(parts)
     residual = np.sum([part.residual for part in parts], axis=0) / sum(part.pixels for part in parts)
@@ -64,7 +67,7 @@ def fit_earth(
         np.stack([part.mean for part in parts]), np.sqrt(1 - _SHRINKAGE) * directions, factors, noise
     )
     names = list(CLASSES)
-    weight = np.array([part.weight * _RARE.get(materials[part.material], 1.0) for part in parts])
+    weight = np.array([_RARE.get(materials[part.material], 1.0) for part in parts])
     light_mean, light_std, light_weight = (np.array(column) for column in zip(*_LIGHT, strict=True))
     return MaterialEstimator(
         library,
@@ -81,21 +84,11 @@ def fit_earth(
     )
 
 
-def _components(ground: Ground, index: int, name: str, rng: np.random.Generator) -> list[_Component]:
-    """Of one material: pure, and mixed with other ground."""
-    spectra, fraction = ground.pixels(name, _PIXELS, rng)
-    mixed = fraction[:, list(CLASSES).index(MATERIALS[name])] < _MIXED
-    parts = (~mixed, mixed)
-    return [_component(index, spectra[rows], fraction[rows], float(rows.mean())) for rows in parts]
-
-
-def _component(index: int, spectra: FloatArray, fraction: FloatArray, weight: float) -> _Component:
+def _component(index: int, spectra: FloatArray, fraction: FloatArray) -> _Component:
     mean = spectra.mean(0)
     deviation = spectra - mean
     products = deviation.T @ deviation
     values, vectors = np.linalg.eigh(products / len(spectra))
     directions = np.sqrt(values[-_DIRECTIONS:, None]) * vectors[:, -_DIRECTIONS:].T
     residual: FloatArray = products - len(spectra) * directions.T @ directions
-    return _Component(
-        index, weight, mean, directions, residual, len(spectra), fraction.mean(0), fraction.std(0)
-    )
+    return _Component(index, mean, directions, residual, len(spectra), fraction.mean(0), fraction.std(0))

@@ -70,7 +70,7 @@ def landscape(
     if changed:
         nm = ground.wavelength_nm
         gain = np.exp(0.06 * smooth_errors(nm, 1, rng)[0] + rng.normal(0, 0.05))
-        seen = seen * gain + rng.uniform(0, 0.03) * np.exp(-(nm - 400) / 150)
+        seen = seen * gain + rng.uniform(-0.03, 0.03) * np.exp(-(nm - 400) / rng.choice((150, 400)))
     seen = seen + rng.normal(0, _NOISE, seen.shape)
     return Landscape(seen, fraction.argmax(-1), fraction, z)
 

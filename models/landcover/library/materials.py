@@ -279,7 +279,7 @@ class MaterialEstimator:
         )
         shared = library.factors.T @ library.factors + np.diag(library.noise)
         means = (rows[:, None] * library.mean).reshape(-1, library.mean.shape[1])
-        return Classes(means, inside.T @ inside / count + shared)
+        return Classes(means, inside.T @ inside / count + shared, np.tile(self.material, len(rows)))
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the posterior mean of c under the likeliest component, (pixels, 2 + directions)."""
