@@ -23,7 +23,7 @@ from benchmarks.protocols import real
 from p3vae.cli.landcover.irradiance import scene_irradiance
 from p3vae.cli.landcover.settings import LightSettings, TrainSettings
 from p3vae.cli.landcover.train import gather
-from p3vae.cli.run.model_files import fit_bands
+from p3vae.cli.run.fitness import fit_bands
 from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
