@@ -24,9 +24,9 @@ Every function below is an attribute of `p3vae`; nothing heavy is imported befor
 
 ::: p3vae.cli.api
 
-::: p3vae.cli.results.Maps
+::: p3vae.cli.run.maps.Maps
 
-::: p3vae.cli.scenes.base.SceneSettings
+::: p3vae.cli.scenes.settings.SceneSettings
 
 ::: p3vae.cli.scenes.base.Scene
 """
