@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.special import ndtr
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -132,6 +130,8 @@ class BandAdapter:
         A band is a sum over few neighbours, always in their order; a product of dense matrices sums in an
         order that depends on its shape, its layout and its threads, and takes twice as long.
         """
+        from scipy.sparse import csr_array  # most calls resample nothing
+
         assert self.weights is not None
         return csr_array(np.where(np.abs(self.weights) > _NEGLIGIBLE_WEIGHT, self.weights, np.float32(0)).T)
 
@@ -196,6 +196,8 @@ def gaussian_average_matrix(
     Gaussian of mean c and deviation s is (c - k) Φ((c - k)/s) + s φ((c - k)/s); hat functions are
     differences of ramps, so every weight is exact.
     """
+    from scipy.special import ndtr  # most calls resample nothing
+
     if len(knots_nm) == 1:
         return np.ones((1, len(centres_nm)))
     distance = centres_nm[None, :] - knots_nm[:, None]

@@ -362,3 +362,14 @@ def test_wheel_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> No
         check=True,
     ).stdout
     assert str(environment) in located
+
+
+def test_info_reads_the_headers_of_models_and_no_torch() -> None:
+    script = (
+        "import sys; from p3vae.cli.main import main\n"
+        f"try: main(['info', {str(ROOT / 'sample_data' / 'town.tif')!r}])\nexcept SystemExit: pass\n"
+        "print('heavy:', sorted({'torch', 'pandas', 'pvlib', 'sklearn', 'geopandas'} & set(sys.modules)))"
+    )
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert "earth.p3vae: fits" in output and "town.p3vae: fits" in output
+    assert "heavy: []" in output

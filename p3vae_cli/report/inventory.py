@@ -11,8 +11,8 @@ from p3vae.cli.console import note, stdout
 from p3vae.cli.errors import P3vaeError, UnclearSceneError
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.records.manifest import finite
+from p3vae.cli.report.incomplete import describe, render_incomplete
 from p3vae.cli.report.info import render, summarise
-from p3vae.cli.report.unscaled import describe, render_unscaled
 from p3vae.cli.run.fitness import fit_models
 from p3vae.cli.run.lists import SomeScenesFailedError
 from p3vae.cli.run.model_files import shipped_models
@@ -82,7 +82,7 @@ def _print(line: str) -> None:
 def _show_report(outcome: Outcome) -> None:
     if outcome.error is None:
         record = dict(outcome.record)
-        stdout().print(render_unscaled(record) if "problem" in record else render(record))
+        stdout().print(render_incomplete(record) if "problem" in record else render(record))
 
 
 def _show_json(outcome: Outcome, *, single: bool) -> None:
@@ -95,13 +95,13 @@ def _show_json(outcome: Outcome, *, single: bool) -> None:
 def _row(outcome: Outcome) -> list[Any]:
     """Cells of the inventory, in the order of `_COLUMNS`."""
     record = dict(outcome.record)
-    unscaled = record.pop("problem", None)
-    bands = [] if unscaled else record.get("bands", [])
+    incomplete = record.pop("problem", None)
+    bands = [] if incomplete else record.get("bands", [])
     centres = [band["wavelength_nm"] for band in bands]
     cells = record | {
         "path": str(outcome.scene),
-        "status": "failed" if outcome.error else "incomplete" if unscaled else "read",
-        "error": outcome.error or unscaled,
+        "status": "failed" if outcome.error else "incomplete" if incomplete else "read",
+        "error": outcome.error or incomplete,
         "bands": len(bands) or None,
         "good_bands": sum(band["good"] for band in bands) if bands else None,
         "first_nm": min(centres, default=None),

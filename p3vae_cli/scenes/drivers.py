@@ -20,7 +20,7 @@ TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 """First bytes of TIFF files."""
 _RASTERS = ("GTiff", "ENVI")
 _SIBLINGS = (".msk", ".ovr", ".msk.ovr", ".ovr.msk", ".ovr.ovr")
-"""Ends of files beside a raster that GDAL opens by itself; in capitals, too."""
+"""Suffixes of files beside a raster that GDAL opens by itself; in capitals, too."""
 _BEGINNING = 2**16
 _LARGEST_BLOCK = 2**29
 """Of a band, as a raster is stored [bytes]."""

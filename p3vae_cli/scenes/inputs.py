@@ -13,14 +13,14 @@ from p3vae.cli.errors import P3vaeError, ProductError
 from p3vae.cli.scenes.opening import scene_files
 
 _ADDED = (".aux.xml", ".ovr", ".msk", ".hdr", ".xml", "-wal", "-shm", "-journal")
-"""Ends that follow the whole name of a file that is read with another."""
+"""Suffixes added to the whole name of a file that is read with another."""
 _EXCHANGED = (".hdr", ".HDR", ".prj", ".tfw", ".wld")
-"""Ends in place of the file's own."""
+"""Suffixes in place of the file's own."""
 _SHAPEFILE = (".shp", ".shx", ".dbf", ".prj", ".cpg", ".sbn", ".sbx", ".qix", ".idm", ".ind", ".fbn", ".fbx")
 _COMPANIONS = (("_landcover", "_confidence"), ("", "_std"))
-"""Ends of the stem of a map, and of the map that is judged with it."""
+"""Last parts of the stem of a map, and of the map that is judged with it."""
 _WRITTEN_OF_FOLDERS = (".html", ".qgz")
-"""Ends of what is written of a folder of products and not read."""
+"""Suffixes of what is written of a folder of products and not read."""
 _FEW = 100
 """Inputs that are looked up anew each time."""
 

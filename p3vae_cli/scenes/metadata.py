@@ -23,7 +23,7 @@ _LONGEST_DESCRIPTION = 1000
 
 
 @dataclass(frozen=True)
-class Meaning:
+class StatedQuantity:
     """What the metadata of a plain raster says about its values; None where it is silent."""
 
     quantity: Quantity | None
@@ -78,7 +78,7 @@ def radiance_factor(unit: str) -> float | None:
     return _POWER_FACTOR.get(power[1], 1e-6) * per_area * (1e3 if per_nm else 1.0)
 
 
-def meaning(fields: Mapping[str, str], units: str = "") -> Meaning:
+def stated_quantity(fields: Mapping[str, str], units: str = "") -> StatedQuantity:
     """What the fields of a header (lower case, underscored) and a band unit say about the values."""
     scale = fields.get("reflectance_scale_factor")
     unit_text = " ".join([units, *(fields.get(key, "") for key in ("units", "data_units", "radiance_units"))])
@@ -90,12 +90,12 @@ def meaning(fields: Mapping[str, str], units: str = "") -> Meaning:
     if factor is None and "radiance" in about:
         factor = radiance_factor(fields.get("description", ""))
     if scale is not None and float(scale) > 0:
-        return Meaning("reflectance", 1.0, float(scale))
+        return StatedQuantity("reflectance", 1.0, float(scale))
     if "reflectance" in about and fields.get("quantity", "").lower() != "radiance":
-        return Meaning("reflectance", 1.0, None)
+        return StatedQuantity("reflectance", 1.0, None)
     if factor is not None or re.search(r"(?<!ir)radiance", about):
-        return Meaning("radiance", factor or 1.0, None)
-    return Meaning(None, 1.0, None)
+        return StatedQuantity("radiance", factor or 1.0, None)
+    return StatedQuantity(None, 1.0, None)
 
 
 _TIME_FIELDS = ("acquisition_time", "start_time", "time")

@@ -15,7 +15,7 @@ from p3vae.models.metrics import regression_score
 from p3vae.paper.methane import PaperSettings, fit_paper
 from p3vae.paper.reproduce.plume_pixels import (
     PUBLISHED_STRENGTH,
-    Ground,
+    GroundAndSensor,
     PlumePixels,
     Setting,
     ground_from_files,
@@ -60,7 +60,7 @@ def methane_run(spec: RunSpec) -> RunResult:
     return RunResult(scores, arrays)
 
 
-def _ground(spec: RunSpec) -> Ground:
+def _ground(spec: RunSpec) -> GroundAndSensor:
     return simulated_ground() if spec.data is None else ground_from_files(spec.data)
 
 

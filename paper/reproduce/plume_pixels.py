@@ -54,7 +54,7 @@ class Setting(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class GroundAndSensor:
     """Three pieces of ground and the sensor above them."""
 
     pieces: tuple[FloatArray, ...]
@@ -88,7 +88,9 @@ class PlumePixels:
     range_ppm_m: tuple[float, float]
 
 
-def make_pixels(ground: Ground, setting: Setting, seed: int, *, most: int | None = None) -> PlumePixels:
+def make_pixels(
+    ground: GroundAndSensor, setting: Setting, seed: int, *, most: int | None = None
+) -> PlumePixels:
     """One data set; `most` bounds the number of pixels of each part."""
     rng = np.random.default_rng(seed)
     low, high = RANGES_PPM_M[setting.range]
@@ -117,7 +119,7 @@ def _split(pieces: tuple[FloatArray, ...], how: str, rng: np.random.Generator) -
     return [known[:free], known[stop:], known[free:stop]]
 
 
-def simulated_ground(size: int = 75) -> Ground:
+def simulated_ground(size: int = 75) -> GroundAndSensor:
     """Three simulated towns; plumes act through the same band curves that the methods are given."""
     from p3vae.cli.simulate.prisma import prisma_all_bands
 
@@ -138,10 +140,10 @@ def simulated_ground(size: int = 75) -> Ground:
         return np.asarray(ground * curves(torch.as_tensor(ppm_m * AIR_MASS)).numpy())
 
     reference = np.quantile(np.concatenate(pieces), 0.75, axis=0)
-    return Ground(pieces, render, bands, absorption, reference)
+    return GroundAndSensor(pieces, render, bands, absorption, reference)
 
 
-def ground_from_files(folder: Path) -> Ground:
+def ground_from_files(folder: Path) -> GroundAndSensor:
     """Airborne tiles of Toulouse under a PRISMA-like sensor; plumes act at 1 nm, before the band average."""
     grid = np.arange(400.0, 2501.0)
     bands = _prisma_bands(folder / "methane" / "prisma_fwhm.csv")
@@ -162,7 +164,7 @@ def ground_from_files(folder: Path) -> Ground:
             out[rows] = fine @ response.T
         return out
 
-    return Ground(pieces, render, bands, absorption, response @ (0.3 * sunlight))
+    return GroundAndSensor(pieces, render, bands, absorption, response @ (0.3 * sunlight))
 
 
 def _prisma_bands(path: Path) -> Bands:

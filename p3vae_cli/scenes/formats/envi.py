@@ -20,7 +20,7 @@ from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, RawScene, as_slice, reading
 from p3vae.cli.scenes.formats.geotiff import files_of_image, open_any_raster
 from p3vae.cli.scenes.formats.rasters import calibration, grid_of, open_raster, to_physical
-from p3vae.cli.scenes.metadata import acquisition, flags, ignored_value, meaning, nm_per_unit, numbers
+from p3vae.cli.scenes.metadata import acquisition, flags, ignored_value, nm_per_unit, numbers, stated_quantity
 from p3vae.cli.scenes.registry import Candidate, Driver
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
@@ -210,7 +210,7 @@ def _raw_scene(data: Path, fields: Fields, options: SceneSettings) -> RawScene:
     count = layout.size("b")
     gains = _per_band(fields, "data_gain_values", count, 1.0)
     offsets = _per_band(fields, "data_offset_values", count, 0.0)
-    gain, offset, quantity, guessed = calibration(meaning(fields), options, gains, offsets)
+    gain, offset, quantity, guessed = calibration(stated_quantity(fields), options, gains, offsets)
     missing = ignored_value(fields) if options.nodata is None else options.nodata
     reader = EnviCube(data, layout, gain, offset, missing)
     wavelength, fwhm = _wavelengths(fields)

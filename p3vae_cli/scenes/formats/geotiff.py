@@ -19,9 +19,9 @@ from p3vae.cli.scenes.metadata import (
     acquisition,
     flags,
     ignored_value,
-    meaning,
     nm_per_unit,
     numbers,
+    stated_quantity,
     wavelength_in_words,
 )
 from p3vae.cli.scenes.registry import Driver
@@ -51,7 +51,10 @@ def _raw_scene(path: Path, source: rasterio.DatasetReader, options: SceneSetting
     tags = [_lower(source.tags(band)) for band in source.indexes]
     wavelength, fwhm = _wavelengths(source, fields, tags)
     gain, offset, quantity, guessed = calibration(
-        meaning(fields, source.units[0] or ""), options, np.array(source.scales), np.array(source.offsets)
+        stated_quantity(fields, source.units[0] or ""),
+        options,
+        np.array(source.scales),
+        np.array(source.offsets),
     )
     stated = ignored_value(fields)
     missing = source.nodata if stated is None else stated

@@ -14,7 +14,7 @@ from rasterio.windows import Window as RasterWindow
 from p3vae.cli.errors import SceneError
 from p3vae.cli.scenes.base import BandIndex, FloatArray, Grid, Quantity, reading
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
-from p3vae.cli.scenes.metadata import Meaning
+from p3vae.cli.scenes.metadata import StatedQuantity
 from p3vae.cli.scenes.registry import product_names
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window
@@ -94,17 +94,17 @@ def to_physical(
 
 
 def calibration(
-    meaning: Meaning, options: SceneSettings, gain: FloatArray, offset: FloatArray
+    stated: StatedQuantity, options: SceneSettings, gain: FloatArray, offset: FloatArray
 ) -> tuple[FloatArray, FloatArray, Quantity, bool]:
     """Gain, offset, quantity of a plain raster, and whether its scale is only a guess.
 
     `gain` and `offset` are those the file states per band (1 and 0 where it states none).
     """
-    quantity = options.quantity or meaning.quantity or "reflectance"
+    quantity = options.quantity or stated.quantity or "reflectance"
     if options.scale is not None:
         return np.full_like(gain, options.scale), np.zeros_like(offset), quantity, False
-    factor = meaning.unit_factor if quantity == "radiance" else 1.0 / (meaning.reflectance_scale or 1.0)
-    silent = meaning.reflectance_scale is None and bool(np.all(gain == 1.0))
+    factor = stated.unit_factor if quantity == "radiance" else 1.0 / (stated.reflectance_scale or 1.0)
+    silent = stated.reflectance_scale is None and bool(np.all(gain == 1.0))
     return gain * factor, offset * factor, quantity, quantity == "reflectance" and silent
 
 

@@ -39,7 +39,7 @@ def describe(path: Path, problem: P3vaeError, drivers: Sequence[str]) -> dict[st
     }
 
 
-def render_unscaled(record: dict[str, Any]) -> RenderableType:
+def render_incomplete(record: dict[str, Any]) -> RenderableType:
     """A table for people."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
