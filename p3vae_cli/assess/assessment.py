@@ -123,7 +123,7 @@ def _assess_classes(mapped: MapFile, request: AssessRequest) -> ClassAssessment:
     )
     position = {item.name: index for index, item in enumerate(classes)}
     truth = np.array([position.get(names[id_], -1) for id_ in labels.class_id.tolist()], np.intp)
-    samples = _Samples(labels.row, labels.col, truth)
+    samples = _ReferencePixels(labels.row, labels.col, truth)
     found = samples.on(mapped, classes)
     used = (truth >= 0) & (found >= 0)
     if not used.any():
@@ -162,7 +162,7 @@ def _assess_classes(mapped: MapFile, request: AssessRequest) -> ClassAssessment:
 
 
 @dataclass(frozen=True, eq=False)
-class _Samples:
+class _ReferencePixels:
     """Reference pixels, (samples,) each."""
 
     row: npt.NDArray[np.int64]
@@ -240,7 +240,7 @@ def _notes(labels: LabelledPixels, truth: Index, found: Index) -> list[str]:
 
 
 def _reliability(
-    mapped: MapFile, confidence: Path | None, samples: _Samples, found: Index
+    mapped: MapFile, confidence: Path | None, samples: _ReferencePixels, found: Index
 ) -> Reliability | None:
     path = confidence or companion(mapped.path, "_landcover", "_confidence")
     if path is None:
@@ -255,7 +255,7 @@ def _reliability(
 
 
 def _compared(
-    mapped: MapFile, path: Path, samples: _Samples, classes: tuple[Category, ...], first: Index
+    mapped: MapFile, path: Path, samples: _ReferencePixels, classes: tuple[Category, ...], first: Index
 ) -> OtherMap:
     other = read_class_map(path)
     require_same_grid(mapped, other)

@@ -18,7 +18,7 @@ SMOOTHED = "landcover_smooth"
 
 
 def extra_files(settings: ClassifySettings) -> list[str]:
-    """Ends of the names of their files."""
+    """Suffixes of their files."""
     smoothed = [f"{SMOOTHED}.tif"] * (settings.smooth is not None)
     return smoothed + [f"{LAND_COVER_POLYGONS}.gpkg"] * settings.polygons
 

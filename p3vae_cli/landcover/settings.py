@@ -209,7 +209,7 @@ class ClassifySettings(ModelMapSettings):
     )
 
     def mapper(self, scene: Scene) -> Mapper:
-        """See `MappingSettings`."""
+        """Classes and light, by the model that was loaded."""
         from p3vae.cli.landcover.maps import ClassMapper
 
         return ClassMapper.of_file(scene, self)
@@ -240,7 +240,7 @@ class IrradianceMapSettings(ModelMapSettings):
     )
 
     def mapper(self, scene: Scene) -> Mapper:
-        """See `MappingSettings`."""
+        """Light alone, by the model that was loaded."""
         from p3vae.cli.landcover.maps import LightMapper
 
         return LightMapper.of_file(scene, self)

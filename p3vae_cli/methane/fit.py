@@ -86,7 +86,7 @@ class Fitted:
 
 def fit_method(
     scene: Scene,
-    view: MethaneScene,
+    seen: MethaneScene,
     drawn: DrawnPixels,
     options: RetrievalSettings,
     device: str,
@@ -94,16 +94,16 @@ def fit_method(
 ) -> Fitted:
     """Learn from drawn pixels, on the CPU; the p3VAE also learns what the scene says about plumes."""
     with one_thread():
-        ground = _Ground.of(scene, view, drawn, options.plume_mask)
+        ground = _Ground.of(scene, seen, drawn, options.plume_mask)
         return_memory()
         if options.model is not None:
-            method: Inverter = _saved(options.model, view)
+            method: Inverter = _saved(options.model, seen)
         else:
-            ground.require(pixels_needed(view.optics), scene, view)
-            method = _learned(ground, view, options, progress)
+            ground.require(pixels_needed(seen.optics), scene, seen)
+            method = _learned(ground, seen, options, progress)
         inverter = OnDevice.move(method, device)
-        prior = _prior(inverter, scene, view, drawn) if isinstance(method, MethaneP3VAE) else None
-        return Fitted(method, inverter, prior, ground.spectra(view))
+        prior = _prior(inverter, scene, seen, drawn) if isinstance(method, MethaneP3VAE) else None
+        return Fitted(method, inverter, prior, ground.spectra(seen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,50 +118,50 @@ class _Ground:
     col: IntArray
 
     @classmethod
-    def of(cls, scene: Scene, view: MethaneScene, drawn: DrawnPixels, plume_mask: Path | None) -> _Ground:
+    def of(cls, scene: Scene, seen: MethaneScene, drawn: DrawnPixels, plume_mask: Path | None) -> _Ground:
         """Plumes are where the mask says, or where a robust filter finds them."""
-        used = view.clear & (drawn.spectra[:, view.bands] > 0).all(axis=1) & ~view.dead[drawn.col]
-        radiance = torch.from_numpy(drawn.spectra[np.ix_(used, view.bands)])
+        used = seen.clear & (drawn.spectra[:, seen.bands] > 0).all(axis=1) & ~seen.dead[drawn.col]
+        radiance = torch.from_numpy(drawn.spectra[np.ix_(used, seen.bands)])
         row, col = drawn.row[used], drawn.col[used]
-        column = view.groups(col)
+        column = seen.groups(col)
         if plume_mask is not None:
             grid = scene.grid
             inside = read_mask(plume_mask, grid, scene.ortho).kept(Window(0, 0, grid.height, grid.width))
             free = torch.from_numpy(~inside[row, col])
-        elif len(radiance) < pixels_needed(view.optics):
+        elif len(radiance) < pixels_needed(seen.optics):
             free = torch.ones(len(radiance), dtype=torch.bool)
         else:
-            free = background_mask(radiance, view.optics, column)
+            free = background_mask(radiance, seen.optics, column)
         return cls(radiance, column, free, row, col)
 
-    def require(self, needed: int, scene: Scene, view: MethaneScene) -> None:
+    def require(self, needed: int, scene: Scene, seen: MethaneScene) -> None:
         """Refuse a scene with too little ground to learn from."""
         if int(self.free.sum()) < needed:
-            raise _too_few(scene, view, needed, int(self.free.sum()))
+            raise _too_few(scene, seen, needed, int(self.free.sum()))
 
-    def spectra(self, view: MethaneScene) -> SpectrumTest | None:
+    def spectra(self, seen: MethaneScene) -> SpectrumTest | None:
         """What plume-free spectra look like, from some of them."""
         free = np.flatnonzero(self.free.numpy())
-        if len(free) < pixels_needed(view.optics):
+        if len(free) < pixels_needed(seen.optics):
             return None
         some = free[:: -(-len(free) // MOST_OF_TEST)]
-        return SpectrumTest.learn(self.radiance[some], view.optics, self.row[some], self.col[some])
+        return SpectrumTest.learn(self.radiance[some], seen.optics, self.row[some], self.col[some])
 
 
-def _prior(inverter: OnDevice, scene: Scene, view: MethaneScene, drawn: DrawnPixels) -> PlumePrior:
-    used = np.flatnonzero(view.usable(drawn.spectra[:, view.bands], drawn.col))
-    clear, row, col = view.clear[used], drawn.row[used], drawn.col[used]
+def _prior(inverter: OnDevice, scene: Scene, seen: MethaneScene, drawn: DrawnPixels) -> PlumePrior:
+    used = np.flatnonzero(seen.usable(drawn.spectra[:, seen.bands], drawn.col))
+    clear, row, col = seen.clear[used], drawn.row[used], drawn.col[used]
     if not clear.any():
-        raise _too_few(scene, view, 1, 0)
-    found = inverter.invert(torch.from_numpy(drawn.spectra[np.ix_(used, view.bands)]), view.groups(col))
+        raise _too_few(scene, seen, 1, 0)
+    found = inverter.invert(torch.from_numpy(drawn.spectra[np.ix_(used, seen.bands)]), seen.groups(col))
     return PlumePrior.learn(found.ppm_m.numpy(), found.std.numpy(), clear, row, col)
 
 
-def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
+def _saved(path: Path, seen: MethaneScene) -> MethaneP3VAE:
     with model_errors(path):
         file = read_model_file(path, kind=KIND)
     try:
-        return MethaneP3VAE.from_file(file, view.optics)
+        return MethaneP3VAE.from_file(file, seen.optics)
     except KeyError as error:
         raise ModelFileError(
             f"has no {error}: it comes from another version of p3vae",
@@ -172,19 +172,19 @@ def _saved(path: Path, view: MethaneScene) -> MethaneP3VAE:
         raise BandMismatchError(str(error), path=path) from error
 
 
-def _too_few(scene: Scene, view: MethaneScene, needed: int, found: int) -> SceneError:
+def _too_few(scene: Scene, seen: MethaneScene, needed: int, found: int) -> SceneError:
     return SceneError(
         f"{needed} clear, plume-free pixels are needed to learn the background, {found} were found "
-        f"({view.ground})",
+        f"({seen.ground})",
         path=scene.path,
         remedy="use a larger or clearer scene, or a smaller --plume-mask",
     )
 
 
 def _learned(
-    ground: _Ground, view: MethaneScene, options: RetrievalSettings, progress: Callable[[int, int], None]
+    ground: _Ground, seen: MethaneScene, options: RetrievalSettings, progress: Callable[[int, int], None]
 ) -> Inverter:
-    optics, free, radiance, column = view.optics, ground.free, ground.radiance, ground.column
+    optics, free, radiance, column = seen.optics, ground.free, ground.radiance, ground.column
     background = radiance[free]
     free_column = None if column is None else column[free]
     if options.method in ("mf", "mf-log"):

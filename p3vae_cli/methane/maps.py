@@ -32,9 +32,9 @@ LARGEST_SHOWN_PPM_M = 10_000.0
 class MethaneTiles:
     """From the spectra of a tile to its maps."""
 
-    def __init__(self, fitted: Fitted, view: MethaneScene, *, quality_mask: bool) -> None:
+    def __init__(self, fitted: Fitted, seen: MethaneScene, *, quality_mask: bool) -> None:
         self._inverter: OnDevice | None = fitted.inverter
-        self._prior, self._view = fitted.prior, view
+        self._prior, self._seen = fitted.prior, seen
         self._quality_mask = quality_mask
         # many small matrices: a part of the pixels on each core, with one thread; a GPU is one
         cores = torch.get_num_threads() if fitted.inverter.device == "cpu" else 1
@@ -64,17 +64,17 @@ class MethaneTiles:
 
     def _rows(self, tile: SpectraTile, rows: slice) -> tuple[npt.NDArray[np.float32], Array]:
         """Estimates of some rows without the prior, (3, rows, cols), NODATA where none is; and quality."""
-        view, valid = self._view, tile.valid[rows]
-        values = np.ascontiguousarray(tile.values[rows][..., view.bands].reshape(-1, len(view.bands)))
+        seen, valid = self._seen, tile.valid[rows]
+        values = np.ascontiguousarray(tile.values[rows][..., seen.bands].reshape(-1, len(seen.bands)))
         column = np.tile(np.arange(tile.window.cols) + tile.window.col, len(valid))
-        usable = valid.ravel() & view.usable(values, column)
-        classes = quality_classes(values, view.nominal, view.sun_zenith_deg)
+        usable = valid.ravel() & seen.usable(values, column)
+        classes = quality_classes(values, seen.nominal, seen.sun_zenith_deg)
         dark = valid.ravel() & (classes == Quality.WATER)
-        explained = usable | (~view.dead[column] & (dark | (classes == Quality.SATURATED)))
+        explained = usable | (~seen.dead[column] & (dark | (classes == Quality.SATURATED)))
         found = np.full((3, len(values)), NODATA, np.float32)
         if usable.any():
             assert self._inverter is not None
-            estimate = self._inverter.invert(torch.from_numpy(values[usable]), view.groups(column[usable]))
+            estimate = self._inverter.invert(torch.from_numpy(values[usable]), seen.groups(column[usable]))
             found[:, usable] = torch.stack([estimate.ppm_m, estimate.std, estimate.sensitivity]).numpy()
         return found.reshape(3, *valid.shape), np.where(explained, classes, 0).reshape(valid.shape)
 

@@ -46,7 +46,7 @@ MASK = class_map(
     Categories((Category(1, "no plume", "#e8e8e8", alpha=0), Category(2, "plume", "#d7301f"))),
 )
 PLUME_FILES = ("plume_mask.tif", "plumes.gpkg", "plumes.geojson")
-"""Ends of the names of mask and polygons."""
+"""Suffixes of mask and polygons."""
 LONGEST_VISIBLE_NM = 700.0
 _TABLE = "methane plumes with mass and emission rate"
 ROUND_PPM_M = 500.0

@@ -57,10 +57,10 @@ class MethaneMapper(Mapper):
         scene, settings = self._scene, self._settings
         drawn = draw_pixels(scene, BACKGROUND_PIXELS, settings.seed)
         self._gas = absorption_table(settings)
-        self._view = MethaneScene.from_scene(scene, drawn, self._gas, settings.largest_ppm_m)
-        self._fitted = fit_method(scene, self._view, drawn, settings, self._device, progress)
+        self._seen = MethaneScene.from_scene(scene, drawn, self._gas, settings.largest_ppm_m)
+        self._fitted = fit_method(scene, self._seen, drawn, settings, self._device, progress)
         return_memory()
-        self._tiles = MethaneTiles(self._fitted, self._view, quality_mask=scene.quality_mask)
+        self._tiles = MethaneTiles(self._fitted, self._seen, quality_mask=scene.quality_mask)
 
     def __call__(self, tile: SpectraTile) -> Mapping[str, npt.NDArray[Any]]:
         """Enhancement, std, sensitivity and quality of a tile."""
@@ -71,8 +71,8 @@ class MethaneMapper(Mapper):
         self._tiles.close()
         return_memory()
         spectra, prior = self._fitted.spectra, self._fitted.prior is not None
-        judge = None if spectra is None else Vetting(self._scene, self._view, spectra)
-        maps.lines += _notes(self._view, self._gas)
+        judge = None if spectra is None else Vetting(self._scene, self._seen, spectra)
+        maps.lines += _notes(self._seen, self._gas)
         add_plumes(maps, self._scene, self._settings.plumes, prior=prior, judge=judge)
 
     def keep(self) -> None:
@@ -85,7 +85,7 @@ class MethaneMapper(Mapper):
     @property
     def settings(self) -> Mapping[str, Any]:
         """What decides the result."""
-        return _settings(self._scene, self._view, self._gas, self._fitted, self._settings)
+        return _settings(self._scene, self._seen, self._gas, self._fitted, self._settings)
 
 
 def _device(name: str, options: RetrievalSettings) -> str:
@@ -98,14 +98,14 @@ def _device(name: str, options: RetrievalSettings) -> str:
     raise UsageError(f"--method {options.method} needs double precision", remedy="use --device cpu")
 
 
-def _notes(view: MethaneScene, gas: MethaneAbsorption) -> list[str]:
-    dead, reported = np.flatnonzero(view.dead), list[str]()
+def _notes(seen: MethaneScene, gas: MethaneAbsorption) -> list[str]:
+    dead, reported = np.flatnonzero(seen.dead), list[str]()
     if gas.borrowed_lines:
         reported.append(
             f"{gas.source} does not resolve methane's lines (steps of {LINE_WIDTH_NM:g} nm would): "
             "how they saturate is taken from our table"
         )
-    if view.view_zenith_deg is None:
+    if seen.view_zenith_deg is None:
         reported.append("the view zenith is unknown and taken as 0 (--view-zenith DEG)")
     if len(dead):
         reported.append(f"{len(dead)} dead detector columns left out: {', '.join(map(str, dead))}")
@@ -113,19 +113,19 @@ def _notes(view: MethaneScene, gas: MethaneAbsorption) -> list[str]:
 
 
 def _settings(
-    scene: Scene, view: MethaneScene, gas: MethaneAbsorption, fitted: Fitted, options: RetrievalSettings
+    scene: Scene, seen: MethaneScene, gas: MethaneAbsorption, fitted: Fitted, options: RetrievalSettings
 ) -> dict[str, Any]:
     """What decides the result, for the manifest."""
     method, prior = fitted.method, fitted.prior
     return {
         "method": options.method if options.preset == "default" else "paper",
-        "air_mass_factor": view.optics.air_mass_factor,
-        "sun_zenith_deg": view.sun_zenith_deg,
-        "view_zenith_deg": view.view_zenith_deg,
+        "air_mass_factor": seen.optics.air_mass_factor,
+        "sun_zenith_deg": seen.sun_zenith_deg,
+        "view_zenith_deg": seen.view_zenith_deg,
         "absorption": gas.source if options.absorption is None else str(options.absorption),
         "absorption_scale": options.absorption_scale,
         "max_ppm_m": method.settings.max_ppm_m if isinstance(method, MethaneP3VAE) else options.largest_ppm_m,
-        "smile": view.optics.detector_columns is not None,
+        "smile": seen.optics.detector_columns is not None,
         "quality_mask": scene.quality_mask,
         "prior": None
         if prior is None

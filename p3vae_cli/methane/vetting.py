@@ -25,7 +25,7 @@ class Vetting:
     """The test of a scene's spectra, and the scene to read them from."""
 
     scene: Scene
-    view: MethaneScene
+    seen: MethaneScene
     test: SpectrumTest
 
     def __call__(
@@ -38,8 +38,8 @@ class Vetting:
         values = ppm_m[row, col]
         row, col = row + area.row, col + area.col
         spectra, valid = read_pixels(self.scene, row, col)
-        spectra = spectra[:, self.view.bands]
-        known = valid & (spectra > 0).all(axis=1) & ~self.view.dead[col]
+        spectra = spectra[:, self.seen.bands]
+        known = valid & (spectra > 0).all(axis=1) & ~self.seen.dead[col]
         if known.sum() < FEWEST_PIXELS:
             return None
         return self.test.log_ratio(torch.from_numpy(spectra[known]), torch.from_numpy(values[known]))

@@ -129,7 +129,7 @@ class RasterSink:
 
     @property
     def reports_invalid(self) -> bool:
-        """See `MapSpec`."""
+        """Whether values where spectra are invalid are kept."""
         return self.spec.reports_invalid
 
     @property

@@ -77,7 +77,7 @@ class ThroughPoints:
     swath: Grid
 
     def values(self, swath: Array, window: Window, nodata: float, *, nearest: bool) -> Array:
-        """See `SwathMap`."""
+        """By thin-plate splines through all control points."""
         assert self.grid.transform is not None, "the target is a map grid"
         values = np.full((window.rows, window.cols), nodata, dtype=swath.dtype)
         reproject(
@@ -132,7 +132,7 @@ class ThroughTable:
         return row, col
 
     def values(self, swath: Array, window: Window, nodata: float, *, nearest: bool) -> Array:
-        """See `SwathMap`; the table always names the nearest."""
+        """The table always names the nearest pixel."""
         row, col = self.pixels(window)
         return np.where(row >= 0, swath[row, col], np.asarray(nodata, swath.dtype))
 

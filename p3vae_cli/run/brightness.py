@@ -33,7 +33,7 @@ class Brightness(Mapper):
         self._weights = np.full(len(self._good), 1.0, np.float32) / np.float32(len(self._good))
 
     def __call__(self, tile: SpectraTile) -> Mapping[str, npt.NDArray[Any]]:
-        """See `Mapper`."""
+        """The weighted sum over bands."""
         # Bad bands are NaN, and NaN times a zero weight is NaN: they must be left out, not weighted.
         values = tile.values if self._everything else tile.values[..., self._good]
         flat = values.reshape(-1, values.shape[-1])

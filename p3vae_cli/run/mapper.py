@@ -32,7 +32,7 @@ class Mapper:
     specs: Mapping[str, MapSpec]
     """The maps that it returns, by name."""
     files: Sequence[str] = ()
-    """Ends of the names of the files that `finish` adds."""
+    """Suffixes of the files that `finish` adds."""
     halo: int = 0
     """How far it looks at neighbours [pixels]."""
     tile_size: int | None = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from p3vae.cli.scenes.base import Scene
 
 RASTERS = (".tif", ".tiff")
-"""Ends of the name of an --output that is one file."""
+"""Suffixes of an --output that is one file."""
 
 
 def is_raster(path: Path) -> bool:
@@ -341,7 +341,7 @@ class BrightnessSettings(MappingSettings):
         return 2e8
 
     def mapper(self, scene: Scene) -> Mapper:
-        """See `MappingSettings`."""
+        """One that learns nothing."""
         from p3vae.cli.run.brightness import Brightness
 
         return Brightness(scene)

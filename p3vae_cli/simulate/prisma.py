@@ -33,7 +33,7 @@ FIRST_ELEMENT = 60
 
 
 @dataclass(frozen=True)
-class _Detector:
+class _Spectrometer:
     """One of the two spectrometers: how many entries its lists have and which of them are unused."""
 
     name: str
@@ -61,8 +61,8 @@ def _centres(first_nm: float, last_nm: float, count: int, first_step: float) -> 
     return tuple(float(np.float32(round(centre, 3))) for centre in centres)
 
 
-VNIR = _Detector("Vnir", 3, 0, _centres(406.9, 977.4, 63, 7.4))
-SWIR = _Detector("Swir", 0, 2, _centres(943.4, 2497.1, 171, 10.9))
+VNIR = _Spectrometer("Vnir", 3, 0, _centres(406.9, 977.4, 63, 7.4))
+SWIR = _Spectrometer("Swir", 0, 2, _centres(943.4, 2497.1, 171, 10.9))
 
 
 def prisma_bands(detector: str) -> Bands:
@@ -157,11 +157,11 @@ def _written_whole(path: Path) -> Iterator[h5py.File]:
     path.write_bytes(memory.getbuffer())
 
 
-def _detector(name: str) -> _Detector:
+def _detector(name: str) -> _Spectrometer:
     return {"vnir": VNIR, "swir": SWIR}[name]
 
 
-def _by_detector(cube: Array) -> list[tuple[_Detector, Array]]:
+def _by_detector(cube: Array) -> list[tuple[_Spectrometer, Array]]:
     is_swir = prisma_all_bands()[1]
     return [(VNIR, cube[..., ~is_swir]), (SWIR, cube[..., is_swir])]
 
@@ -223,7 +223,7 @@ def _set_attributes(file: h5py.File, attributes: Mapping[str, Any]) -> None:
         file.attrs[name] = value
 
 
-def _write_calibration(file: h5py.File, detector: _Detector, shift_nm: Array) -> None:
+def _write_calibration(file: h5py.File, detector: _Spectrometer, shift_nm: Array) -> None:
     """Wavelengths and widths of every detector column, (across, elements); unused elements are zero."""
     bands = prisma_bands(detector.name.lower())
     used = slice(FIRST_ELEMENT, FIRST_ELEMENT + len(bands))

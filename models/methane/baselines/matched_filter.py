@@ -41,7 +41,7 @@ MIN_PIXELS_PER_BAND = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Statistics:
+class _ColumnGroup:
     """Of one group of detector columns."""
 
     mean: Tensor
@@ -53,7 +53,7 @@ class _Statistics:
     """t' C^-1 t."""
     clutter: Tensor
     """Scatter of the filter's output over the background [ppm m]."""
-    rounds: tuple[_Statistics, ...] = ()
+    rounds: tuple[_ColumnGroup, ...] = ()
     """mag1c: the statistics of every round after this first one."""
 
 
@@ -68,7 +68,7 @@ class MatchedFilter:
     """d ln L / d ppm m of these bands."""
     floor: Tensor
     """Least radiance (bands,) whose logarithm is taken; from the fitted pixels, so that tiles agree."""
-    statistics: tuple[_Statistics, ...]
+    statistics: tuple[_ColumnGroup, ...]
     group_of_column: Tensor | None
     """Group of each detector column; None when all columns are one."""
 
@@ -116,7 +116,7 @@ class MatchedFilter:
             out[:, rows] = torch.stack([part.ppm_m, part.std, part.sensitivity])
         return MethaneEstimate(*out)
 
-    def _invert_group(self, spectra: Tensor, s: _Statistics) -> MethaneEstimate:
+    def _invert_group(self, spectra: Tensor, s: _ColumnGroup) -> MethaneEstimate:
         clutter = s.clutter
         response = (spectra - s.mean) @ s.filter
         if self.variant == "log":
@@ -145,7 +145,7 @@ def _usual_slope(optics: PlumeOptics) -> Tensor:
     return centred @ torch.log(mean.transmittance(ppm_m)) / (centred @ centred)
 
 
-def _statistics(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics:
+def _statistics(spectra: Tensor, slope: Tensor, variant: Variant) -> _ColumnGroup:
     mean = spectra.mean(0)
     target = slope if variant == "log" else slope * mean
     if variant != "mag1c":
@@ -155,7 +155,7 @@ def _statistics(spectra: Tensor, slope: Tensor, variant: Variant) -> _Statistics
     return _without_plumes(spectra, slope, _matched(spectra, target, shrinkage), shrinkage)
 
 
-def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
+def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _ColumnGroup:
     """The filter for `target` over the background `spectra`."""
     mean = spectra.mean(0)
     sample = (spectra - mean).T @ (spectra - mean) / len(spectra)
@@ -165,10 +165,10 @@ def _matched(spectra: Tensor, target: Tensor, shrinkage: float) -> _Statistics:
         factor = torch.linalg.cholesky((1.0 - MIN_SHRINKAGE) * sample + MIN_SHRINKAGE * diagonal)
     matched = torch.cholesky_solve(target[:, None], factor)[:, 0]
     power = target @ matched
-    return _Statistics(mean, target, matched, power, (matched @ sample @ matched).sqrt() / power)
+    return _ColumnGroup(mean, target, matched, power, (matched @ sample @ matched).sqrt() / power)
 
 
-def _without_plumes(spectra: Tensor, slope: Tensor, start: _Statistics, shrinkage: float) -> _Statistics:
+def _without_plumes(spectra: Tensor, slope: Tensor, start: _ColumnGroup, shrinkage: float) -> _ColumnGroup:
     """Alternate enhancements and statistics of what is left without them."""
     albedo = _albedo(spectra, start.mean)
     alpha = ((spectra - start.mean) @ start.filter / (albedo * start.power)).clamp(min=0.0)

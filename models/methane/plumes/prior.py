@@ -55,7 +55,7 @@ FEWEST_AROUND = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class NullCalibration:
     """Offset and scale of estimates without plume, as functions of their std."""
 
     log_std: Float64
@@ -66,7 +66,7 @@ class Calibration:
     """[1], (bins,)."""
 
     @classmethod
-    def learn(cls, ppm_m: FloatArray, std: FloatArray, scales: tuple[float, float]) -> Calibration:
+    def learn(cls, ppm_m: FloatArray, std: FloatArray, scales: tuple[float, float]) -> NullCalibration:
         """Per bin of std: the median, and how far the lower tail reaches; pixels (pixels,) of one kind."""
         edges = np.quantile(std, np.linspace(0.0, 1.0, BINS + 1))
         bin_of = np.clip(np.searchsorted(edges, std, side="right") - 1, 0, BINS - 1)
@@ -92,8 +92,8 @@ class Calibration:
 class PlumePrior:
     """What a scene says about estimates without plume, and about plumes."""
 
-    clear: Calibration
-    other: Calibration
+    clear: NullCalibration
+    other: NullCalibration
     """Of water, deep shadow, cloud: ground that the background was not learned from."""
     correlation: float
     """Of errors within `CELL_PIXELS` [1]."""
@@ -107,9 +107,9 @@ class PlumePrior:
         cls, ppm_m: FloatArray, std: FloatArray, clear: BoolArray, row: IntArray, col: IntArray
     ) -> PlumePrior:
         """From estimates of pixels drawn from all over a scene, (pixels,) each, and their places."""
-        on_clear = Calibration.learn(ppm_m[clear], std[clear], SCALES)
+        on_clear = NullCalibration.learn(ppm_m[clear], std[clear], SCALES)
         enough = int((~clear).sum()) >= FEWEST_OF_BIN
-        on_other = Calibration.learn(ppm_m[~clear], std[~clear], OTHER_SCALES) if enough else on_clear
+        on_other = NullCalibration.learn(ppm_m[~clear], std[~clear], OTHER_SCALES) if enough else on_clear
         mean, spread = on_clear(ppm_m[clear], std[clear])
         spike = SPIKE_OVER_STD * float(np.median(spread))
         weight, slab = _weight_and_slab(mean, spread, spike)
