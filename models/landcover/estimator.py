@@ -161,9 +161,7 @@ class AveragingEstimator(Estimator, Protocol):
 class SceneEstimator(Estimator, Protocol):
     """An estimator that can be brought to a scene which saw its ground otherwise, or with fewer bands."""
 
-    def in_scene(
-        self, spectra: npt.NDArray[np.float32], irradiance: SpectralIrradiance
-    ) -> tuple[Self, SceneState | None]:
+    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
         """The estimator for a scene with such pixels (pixels, bands), and how it differs if it does."""
 
     def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:

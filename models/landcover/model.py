@@ -186,7 +186,7 @@ class LandCoverModel:
         """
         if not isinstance(self.estimator, SceneEstimator):
             return self, None
-        estimator, state = self.estimator.in_scene(spectra, self.irradiance)
+        estimator, state = self.estimator.in_scene(spectra)
         return replace(self, estimator=estimator), state
 
     def _prediction(

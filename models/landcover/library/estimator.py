@@ -144,9 +144,7 @@ class LibraryEstimator:
             return spectra
         return (spectra - spectra.new_tensor(scene.offset)) / spectra.new_tensor(scene.gain)
 
-    def in_scene(
-        self, spectra: npt.NDArray[np.float32], irradiance: SpectralIrradiance
-    ) -> tuple[Self, SceneState | None]:
+    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
         """The estimator for a scene with such pixels (pixels, bands), and how it differs from home."""
         if self.home is None or self.basis is None:
             return self, None

@@ -50,10 +50,6 @@ _LEVEL = 0.06
 """Relative standard deviation of z [1] that the brightness of a material leaves open."""
 
 
-_LIGHTS = ((1.0, 1.0), (0.7, 0.85), (0.4, 0.7), (0.1, 0.5))
-"""z / cosΘ0 and w in which the ground of a scene may lie, where its gain is estimated [1]."""
-_LIGHT_STD = 0.1
-"""Of z and w about each of them [1]."""
 _GAIN_NM = 2000.0
 """A sensor without bands from here on shows too little to tell a gain from its ground [nm]."""
 
@@ -249,37 +245,26 @@ class MaterialEstimator:
             piece.sub_(piece.new_tensor(self.scene.offset)).div_(piece.new_tensor(self.scene.gain))
         return piece
 
-    def in_scene(
-        self, spectra: npt.NDArray[np.float32], irradiance: SpectralIrradiance
-    ) -> tuple[Self, SceneState | None]:
+    def in_scene(self, spectra: npt.NDArray[np.float32]) -> tuple[Self, SceneState | None]:
         """The estimator for a scene with such pixels (pixels, bands), and how it differs from the library."""
         nm = self.wavelength_nm
         if nm is None or nm.max() < _GAIN_NM:
             return self, None
         basis = Basis.at(nm)
         home = Home(np.zeros((1, basis.size)), self.library.noise[None], ())
-        state = SceneState.found(spectra, home, self._in_lights(irradiance), basis)
+        state = SceneState.found(spectra, home, self._classes, basis)
         if state is None:
             return self, None
         library = replace(self.library, noise=self.library.noise + state.excess_noise)
         return replace(self, library=library, scene=state), state
 
-    def _in_lights(self, irradiance: SpectralIrradiance) -> Classes:
-        """The components in several lights, with one covariance."""
-        direct, diffuse = light_ratios(irradiance).double().numpy()
-        cos_zenith = float(np.cos(np.radians(irradiance.sun_zenith_deg)))
-        rows = np.stack([z * cos_zenith * direct + w * diffuse for z, w in _LIGHTS])
-        library, count = self.library, len(self.library.mean)
-        inside = np.concatenate(
-            [
-                library.directions.reshape(-1, library.mean.shape[1]),
-                _LIGHT_STD * direct * library.mean,
-                _LIGHT_STD * diffuse * library.mean,
-            ]
-        )
+    @property
+    def _classes(self) -> Classes:
+        """The components on level sunlit ground, with one covariance."""
+        library, bands = self.library, self.library.mean.shape[1]
+        inside = library.directions.reshape(-1, bands)
         shared = library.factors.T @ library.factors + np.diag(library.noise)
-        means = (rows[:, None] * library.mean).reshape(-1, library.mean.shape[1])
-        return Classes(means, inside.T @ inside / count + shared, np.tile(self.material, len(rows)))
+        return Classes(library.mean, inside.T @ inside / len(library.mean) + shared)
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the posterior mean of c under the likeliest component, (pixels, 2 + directions)."""

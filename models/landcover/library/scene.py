@@ -34,9 +34,9 @@ _STEPS = 6
 _SOFT = 4.0
 """Divisor of log-odds in responsibilities."""
 _ONE_DRAW = 20.0
-"""Pixels from which on a ground counts fully: what it looks like in a scene is about one draw."""
+"""Pixels from which on a class counts fully: what it looks like in a scene is about one draw."""
 _FEWEST = 5.0
-"""Expected pixels of a ground below which it says nothing."""
+"""Expected pixels of a class below which it says nothing."""
 _FLATTENED = 0.05
 """Share of the pixels that are spread evenly over the classes in the frequencies of classes."""
 _LEAST_GAIN = 0.3
@@ -53,8 +53,6 @@ class Classes(NamedTuple):
     """(classes, bands) [reflectance]."""
     covariance: FloatArray
     """(bands, bands) [reflectance²]."""
-    owner: npt.NDArray[np.integer[Any]] | None = None
-    """Index of what each mean is a variant of, one ground in several lights; None is: each by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +102,6 @@ def fitted_coefficients(spectra: FloatArray, classes: Classes, basis: Basis) -> 
     bias = -0.5 * (classes.mean.T * weights).sum(0)
     found: FloatArray = np.zeros(len(_PRIOR_STD))
     count_of = len(classes.mean)
-    owner = np.arange(count_of) if classes.owner is None else classes.owner
     frequency = np.full(count_of, 1 / count_of)
     for _ in range(_STEPS):
         seen = basis.undone(spectra, found)
@@ -115,10 +112,9 @@ def fitted_coefficients(spectra: FloatArray, classes: Classes, basis: Basis) -> 
         count, spread = share.sum(0), _FLATTENED * len(spectra)
         frequency = (count + spread / count_of) / (count.sum() + spread)
         left, right = np.diag(1 / _PRIOR_STD**2), np.zeros(len(_PRIOR_STD))
-        of_ground = np.bincount(owner, count)[owner]
-        for k in np.flatnonzero((of_ground > _FEWEST) & (count > 1e-3 * of_ground)):
+        for k in np.flatnonzero(count > _FEWEST):
             jacobian = np.concatenate([classes.mean[k] * basis.gains, basis.offsets])
-            weight = count[k] / (of_ground[k] + _ONE_DRAW)
+            weight = count[k] / (count[k] + _ONE_DRAW)
             left += weight * jacobian @ precision @ jacobian.T
             right += weight * jacobian @ precision @ (share[:, k] @ spectra / count[k] - classes.mean[k])
         found = np.linalg.solve(left, right)
