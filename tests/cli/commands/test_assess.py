@@ -19,7 +19,7 @@ from tests.cli.calls import refusal, run
 
 PLACE = Affine(30.0, 0.0, 500_000.0, 0.0, -30.0, 4_800_000.0)
 UTM = "EPSG:32631"
-NAMES = {1: "tile", 2: "soil", 3: "grass"}
+LEGEND = {1: "tile", 2: "soil", 3: "grass"}
 
 
 def write_raster(path: Path, values, names=None, *, nodata=None, crs=UTM, transform=PLACE, tags=None) -> Path:
@@ -125,7 +125,7 @@ def small(tmp_path):
     wrong = rng.random(truth.shape) < 0.2
     values = np.where(wrong, truth % 3 + 1, truth).astype(np.uint8)
     values[:5], values[5:10] = 0, 255
-    write_raster(tmp_path / "a_landcover.tif", values, NAMES | {255: "unknown"}, nodata=0)
+    write_raster(tmp_path / "a_landcover.tif", values, LEGEND | {255: "unknown"}, nodata=0)
     return tmp_path, values, truth
 
 
@@ -196,7 +196,7 @@ def test_reliability_of_the_confidence_beside_the_map(small) -> None:
     folder, values, truth = small
     confidence = np.random.default_rng(2).random(truth.shape).astype(np.float32)
     write_raster(folder / "a_confidence.tif", confidence, nodata=np.nan)
-    reference = write_raster(folder / "truth.tif", truth, NAMES, nodata=0)
+    reference = write_raster(folder / "truth.tif", truth, LEGEND, nodata=0)
     found = assessed(folder / "a_landcover.tif", "--reference", reference)["reliability"]
     expected = reliability(confidence[10:].ravel(), (values == truth)[10:].ravel(), bins=10)
     assert found["samples"] == expected.count.tolist()
@@ -207,7 +207,7 @@ def test_two_maps_on_the_same_samples(small) -> None:
     folder, values, truth = small
     better = np.where(np.random.default_rng(3).random(truth.shape) < 0.1, truth % 3 + 1, truth)
     write_raster(folder / "b.tif", better.astype(np.uint8), {1: "tile", 2: "soil", 3: "grass"}, nodata=0)
-    reference = write_raster(folder / "truth.tif", truth, NAMES, nodata=0)
+    reference = write_raster(folder / "truth.tif", truth, LEGEND, nodata=0)
     call = ("--reference", reference, "--compare", folder / "b.tif")
     found = assessed(folder / "a_landcover.tif", *call)["compared_with"]
     first, second = (values == truth)[10:], (better == truth)[10:]
@@ -222,7 +222,7 @@ def test_two_maps_on_the_same_samples(small) -> None:
 
 def test_a_table_for_spreadsheets(small) -> None:
     folder, _, truth = small
-    reference = write_raster(folder / "truth.tif", truth, NAMES, nodata=0)
+    reference = write_raster(folder / "truth.tif", truth, LEGEND, nodata=0)
     call = ("assess", folder / "a_landcover.tif", "--reference", reference, "--csv", folder / "t.csv")
     assert run(*call, "--html", folder / "t.html").exit_code == 0
     assert "User&#x27;s" in (folder / "t.html").read_text()
