@@ -75,7 +75,7 @@ def _on_grid(
         return np.asarray(source.read(1))
     if grid.transform is None or grid.crs is None or source.crs is None:
         raise LabelError(
-            f"its {source.width} x {source.height} pixels are not the scene's {grid.width} x {grid.height}",
+            _why_not_the_grid(source, grid),
             path=path,
             remedy="give labels on the scene's grid, or vector labels",
         )
@@ -100,6 +100,16 @@ def _on_grid(
             path=path,
             remedy="give labels on the scene's grid, or vector labels in its CRS",
         ) from error
+
+
+def _why_not_the_grid(source: rasterio.DatasetReader, grid: Grid) -> str:
+    if (source.crs is None) != (grid.crs is None):
+        return (
+            "has a CRS and the scene has none"
+            if source.crs is not None
+            else "has no CRS and the scene has one"
+        )
+    return f"its {source.width} x {source.height} pixels are not the scene's {grid.width} x {grid.height}"
 
 
 def resampling_note(source: rasterio.DatasetReader, grid: Grid, how: str) -> tuple[str, ...]:

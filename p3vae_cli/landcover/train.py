@@ -187,6 +187,8 @@ def _require_free(request: TrainSettings) -> None:
     for path in (request.output, request.doubtful):
         if path is not None:
             require_free(path, overwrite=request.overwrite, inputs=(*request.scenes, request.labels))
+    with writing(request.output):
+        request.output.parent.mkdir(parents=True, exist_ok=True)
     require_folder(request.output.parent)
     if checkpoint_path(request.output).exists() and not (request.resume or request.overwrite):
         raise ProductError(

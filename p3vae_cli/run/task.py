@@ -62,12 +62,19 @@ class SceneTask:
         inputs = (*scenes, *declared_inputs(), *([outputs.mask] if outputs.mask else []))
         return cls(settings, scene_settings, outputs, hashed_files(asked), inputs)
 
+    def done(self, path: Path) -> Outcome | None:
+        """The outcome of a scene for which there is nothing to do, or whose earlier run is in the way."""
+        try:
+            return self._done(path)
+        except BaseException as error:
+            return failed(path, error)
+
     def __call__(self, path: Path, label: str = "") -> Outcome:
         """Map a scene, unless that is done; whatever goes wrong is part of the outcome."""
+        done = self.done(path)
+        if done is not None:
+            return done
         try:
-            done = self._done(path)
-            if done is not None:
-                return done
             try:
                 self.settings.load()
             except P3vaeError as error:
