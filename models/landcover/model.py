@@ -147,7 +147,7 @@ class LandCoverModel:
         return self._prediction(found, usable, want_probabilities)
 
     def averaged(self, found: Prediction, valid: npt.NDArray[np.bool_]) -> Prediction:
-        """A prediction with probabilities of the valid pixels of an image, averaged over neighbours.
+        """A prediction with probabilities of the valid pixels of an image, in accord with neighbours.
 
         `valid` is (rows, cols); `found` has its True pixels, row by row. Light and misfit stay as they are.
         """
@@ -156,7 +156,11 @@ class LandCoverModel:
         judged[valid] = found.class_id > 0
         image = np.zeros((*valid.shape, found.probabilities.shape[1]), np.float32)
         image[valid] = found.probabilities
-        probability = neighbours.averaged(image, judged)[valid]
+        coupling = self.estimator.coupling if isinstance(self.estimator, AveragingEstimator) else None
+        if coupling is None:
+            probability = neighbours.averaged(image, judged)[valid]
+        else:
+            probability = neighbours.coupled(image, judged, coupling)[valid]
         usable = found.class_id > 0
         probability[~usable] = 0
         ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]

@@ -29,10 +29,11 @@ class _Merger:
 
 _MERGERS = (
     _Merger(((2000, 2400),), ("bare ground", "dry vegetation"), "bare ground or dry vegetation"),
+    _Merger(((1500, 1800),), ("snow and ice", "cloud"), "snow, ice or cloud"),
     _Merger(((600, 700), (750, 900)), ("tree", "grass and low vegetation"), "green vegetation"),
 )
-"""Cellulose and lignin absorb at 2100 and 2300 nm, soil does not; crowns and meadows differ in the red and in
-the near infrared."""
+"""Cellulose and lignin absorb at 2100 and 2300 nm, soil does not; snow is dark at 1600 nm, a cloud bright;
+crowns and meadows differ in the red and in the near infrared."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,7 @@ class LibraryEstimator:
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
     methods: ClassVar[tuple[Method, ...]] = ("posterior", "classifier")
+    coupling: ClassVar[float | None] = None
 
     mixture: Mixture
     class_prior: FloatArray
