@@ -77,6 +77,8 @@ _KIND_OF = {word: colour for colour, words in reversed(KINDS.items()) for word i
 _LIGHTER, _HUE = 0.14, 0.02
 """Steps of lightness and hue between classes of one kind [1]."""
 _DARKEST, _LIGHTEST = 0.2, 0.88
+_NEAREST, _GOLDEN, _COLOURED = 12, 0.618034, 0.4
+"""Shades near their kind; later ones go around the circle of hues by the golden ratio, and are no grey."""
 _ENDINGS = ("", "s", "es", "en", "e", "n", "er", "x")
 """Of plurals."""
 
@@ -116,10 +118,12 @@ def _kind(word: str) -> str | None:
 
 
 def _shaded(colour: str, step: int) -> str:
-    """A neighbour of a colour: lighter and darker by turns, farther along the hues with every step."""
+    """A neighbour of a colour: lighter and darker by turns; after the nearest hues, any that is left."""
     red, green, blue = (part / 255 for part in rgb_colour(colour))
     hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
     sign = 1 if step % 2 == (lightness < 0.6) else -1
+    near = step <= _NEAREST
+    hue += sign * _HUE * ((step + 1) // 2) if near else step * _GOLDEN
     lightness = min(max(lightness + sign * _LIGHTER, _DARKEST), _LIGHTEST)
-    parts = colorsys.hls_to_rgb((hue + sign * _HUE * ((step + 1) // 2)) % 1.0, lightness, saturation)
+    parts = colorsys.hls_to_rgb(hue % 1.0, lightness, saturation if near else max(saturation, _COLOURED))
     return hex_colour([round(255 * part) for part in parts])

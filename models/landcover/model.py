@@ -36,6 +36,7 @@ from p3vae.models.landcover.types import (
     TrainingSettings,
     TrainingSummary,
 )
+from p3vae.models.landcover.usable import DARKEST_RMS
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands, select_spectra
 
@@ -249,7 +250,7 @@ class LandCoverModel:
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
         # Finite only if every band is, and needs no copy of the spectra.
         energy = np.einsum("ij,ij->i", values, values)
-        usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
+        usable = np.isfinite(energy) & (energy > values.shape[1] * DARKEST_RMS**2)
         if not usable.any():
             return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
         kept = torch.from_numpy(select_spectra(values, usable))

@@ -42,6 +42,7 @@ from p3vae.cli.scenes.base import Scene, reading
 from p3vae.cli.scenes.opening import open_scene, scene_files
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.signals import stop_on_signals
+from p3vae.models.landcover.usable import bright
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 SAME_SUN_DEG = 3.0
 """Scenes whose sun zeniths differ by less are trained on together [degree]."""
-DARKEST_RMS = 1e-4
-"""Root mean square of reflectance up to which a labelled spectrum shows nothing [1]."""
 
 
 def train(request: TrainSettings, scene_options: SceneSettings) -> LandCoverModel:
@@ -274,9 +273,9 @@ def _scene_samples(scene: Scene, request: TrainSettings, said: set[str]) -> Samp
 
 
 def _without_dark(samples: Samples) -> Samples:
-    bright = np.flatnonzero(np.square(samples.spectra).mean(axis=1) > DARKEST_RMS**2)
-    pixels = samples.pixels.subset(bright, "all that were drawn are black in the scene")
-    return replace(samples, spectra=samples.spectra[bright], pixels=pixels)
+    shown = np.flatnonzero(bright(samples.spectra))
+    pixels = samples.pixels.subset(shown, "all that were drawn are black in the scene")
+    return replace(samples, spectra=samples.spectra[shown], pixels=pixels)
 
 
 def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrradiance]) -> None:

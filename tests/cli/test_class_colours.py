@@ -42,8 +42,9 @@ def test_order_does_not_matter_and_siblings_differ() -> None:
     assert all(75 < hue(colours[tree]) < 160 for tree in ("oak", "pine"))
 
 
-def test_forty_classes_of_one_kind_have_forty_colours() -> None:
-    assert len(set(class_colours([f"crop {number}" for number in range(40)]))) == 40
+@pytest.mark.parametrize("kind", ["crop", "rock", "thing"])
+def test_as_many_classes_as_a_map_can_have_differ_in_colour(kind) -> None:
+    assert len(set(class_colours([f"{kind} {number}" for number in range(254)]))) == 254
 
 
 @pytest.fixture(scope="module")
