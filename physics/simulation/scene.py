@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
+from p3vae.physics import terrain
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance, clear_sky_transmittance
-from p3vae.physics.simulation import materials, terrain
+from p3vae.physics.simulation import materials
 from p3vae.physics.simulation.plumes import SimulatedPlume, random_plumes
 from p3vae.physics.simulation.town import Town, build_town
 from p3vae.physics.spectral_response import Bands
@@ -28,7 +29,6 @@ Map = npt.NDArray[np.float32]
 Transmittance = Callable[[npt.NDArray[np.float32], npt.NDArray[np.intp]], npt.NDArray[np.floating]]
 """Light path through methane [ppm m] and image column, (pixels,) each, to transmittance (pixels, bands)."""
 
-CIRCUMSOLAR_SHARE = 0.15
 WATER_VAPOUR_BANDS_NM = ((1340.0, 1450.0), (1800.0, 1960.0))
 """Where the atmosphere lets no usable light through [nm]."""
 
@@ -185,11 +185,13 @@ def light_geometry(town: Town, settings: SimulationSettings) -> _Geometry:
     """Light on every pixel: cells of the fine grid are lit or not, pixels average them."""
     fine = town.refinement
     height_m = town.height * np.float32(settings.pixel_size_m)
-    spacing_m = settings.pixel_size_m / fine
+    steps_m = terrain.north_up(settings.pixel_size_m / fine)
     sun = settings.sun_zenith_deg, settings.sun_azimuth_deg
     incidence = terrain.incidence_cosine(town.slope_east, town.slope_north, *sun)
-    lit = terrain.sunlit(height_m, spacing_m, *sun) & (incidence > 0)
-    view = terrain.sky_view(height_m, town.slope_east, town.slope_north, spacing_m, reach=20 * fine)
+    lit = terrain.sunlit(height_m, steps_m, *sun) & (incidence > 0)
+    view = terrain.sky_view(
+        height_m, town.slope_east, town.slope_north, steps_m, azimuths=16, reach=20 * fine
+    )
     return _Geometry(
         _pixel_mean(lit * incidence, fine),
         _pixel_mean(view, fine),
@@ -216,9 +218,8 @@ def _pixel_mean(cells: npt.NDArray[np.generic], fine: int) -> Map:
 def _light_ratio(geometry: _Geometry, irradiance: SpectralIrradiance) -> Map:
     """Light on the pixel over light on open flat ground, (rows, cols, bands)."""
     z = geometry.direct_light
-    k = np.float32(CIRCUMSOLAR_SHARE)
-    cos_zenith = np.float32(np.cos(np.radians(irradiance.sun_zenith_deg)))
-    diffuse = (1 - k) * geometry.sky_view + k * z / cos_zenith
+    cos_zenith = float(np.cos(np.radians(irradiance.sun_zenith_deg)))
+    diffuse = terrain.sky_light(geometry.sky_view, z, cos_zenith)
     direct_ratio = irradiance.direct_ratio.astype(np.float32)
     diffuse_ratio = irradiance.diffuse_ratio.astype(np.float32)
     return np.asarray(z[..., None] * direct_ratio + diffuse[..., None] * diffuse_ratio)
