@@ -56,6 +56,7 @@ class MaterialEstimator:
     supported_options: ClassVar[frozenset[str]] = frozenset()
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
+    takes_terrain: ClassVar[bool] = True
     methods: ClassVar[tuple[Method, ...]] = ("posterior",)
 
     library: SpectralLibrary
@@ -120,14 +121,18 @@ class MaterialEstimator:
         raise TrainingError("earth is made from spectral libraries; train p3vae on labels")
 
     def predict_logits(
-        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+        self,
+        spectra: Tensor,
+        irradiance: SpectralIrradiance,
+        method: Method,
+        observed: Tensor | None = None,
     ) -> PixelPrediction:
         """Classes and light; log-odds of an out-of-distribution spectrum are divided by its misfit."""
-        found = self.solver(irradiance).solve(spectra)
+        found = self.solver(irradiance).solve(spectra, observed)
         misfit = found.distance / (self.ood_threshold * self.independent_bands)
         owner = torch.as_tensor(self.class_of[self.material], device=spectra.device)
         logits = _grouped(found.logits, owner, int(self.class_of.max()) + 1) / misfit.clamp(min=1)[:, None]
-        return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit)
+        return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit, surprise=found.surprise)
 
     def cover(self, spectra: Tensor, irradiance: SpectralIrradiance) -> CoverPrediction:
         """Materials and fractions of spectra (pixels, bands)."""
