@@ -118,7 +118,7 @@ def _lost_scheduler(archive: Archive, count: int, rng: random.Random) -> Row:
             kill(started)
             _, said = run.communicate(timeout=300)
         errors = [line for line in said.splitlines() if " of " not in line]
-        wrong = [f"exit code {run.returncode}"] if run.returncode not in (1, 3) else []
+        wrong = [f"exit code {run.returncode}"] if run.returncode not in (1, 3, 130) else []
         wrong += [f"{len(errors)} lines: {said[-600:]}"] if len(errors) != 1 else []
         with scheduler(bench.root) as (address, _), worker(address, bench.root / "w1"):
             code, said = bench.program([*archive.call, "--scheduler", address])

@@ -70,7 +70,7 @@ def signals(bench: Bench, count: int, rng: random.Random) -> Row:
         time.sleep(rng.random() * bench.seconds[name])
         os.kill(child, rng.choice((signal.SIGTERM, signal.SIGINT)))
         code, said = bench.wait(child)
-        problem = "" if code in (0, 1, -15) else f"exit code {code}"
+        problem = "" if code in (0, 130, -15) else f"exit code {code}"
         lines = [line for line in said.splitlines() if " of " not in line]
         several = f"several lines: {said}" if len(lines) > 1 else ""
         row.add(code, problem, several, *bench.judged(name))

@@ -43,13 +43,11 @@ def log_loss(truth: IntArray, probability: FloatArray) -> float:
 
 
 def calibration_error(truth: IntArray, probability: FloatArray, bins: int = 10) -> float:
-    """Expected calibration error (Naeini et al. 2015): mean gap of confidence and accuracy over bins [1]."""
+    """Expected calibration error of class probabilities (samples, classes) [1]; see `Reliability`."""
     if not len(truth):
         return float("nan")
-    confidence, right = probability.max(1), probability.argmax(1) == truth
-    number = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = [abs((right[number == k] - confidence[number == k]).sum()) for k in range(bins)]
-    return float(sum(gaps) / len(truth))
+    curve = reliability(probability.max(1), probability.argmax(1) == truth, bins=bins)
+    return curve.expected_calibration_error
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ class ExitCode(enum.IntEnum):
     FAILED = 1
     USAGE = 2
     SOME_FAILED = 3
+    STOPPED = 130
+    """By Ctrl-C or SIGTERM, as a shell has it."""
 
 
 _VALUE = r"[A-Z0-9][\w.,-]*|cpu|utm|reflectance|radiance|posterior|classifier"
@@ -92,3 +94,5 @@ class ProductError(P3vaeError, OSError):
 
 class InterruptedRunError(P3vaeError):
     """The user or the system asked the run to stop."""
+
+    exit_code = ExitCode.STOPPED

@@ -91,6 +91,9 @@ class LazyGroup(click.Group):
         except P3vaeError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("Error: stopped (no product is half-written; the same line goes on)", err=True)
+            ctx.exit(ExitCode.STOPPED)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise

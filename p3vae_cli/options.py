@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -96,7 +97,11 @@ def _read_config(context: click.Context, config: click.Parameter, path: Path | N
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot be read as TOML: {error}", path=path) from error
+        raise UsageError(
+            f"cannot be read as TOML: {error}",
+            path=path,
+            remedy='write lines such as output = "maps"',
+        ) from error
     except RecursionError as error:
         raise UsageError("cannot be read as TOML: it is nested too deeply", path=path) from error
     options = {
@@ -110,7 +115,13 @@ def _read_config(context: click.Context, config: click.Parameter, path: Path | N
     for key, value in values.items():
         option = options.get(key)
         if option is None:
-            raise UsageError(f"sets {key!r}, which is no option of {context.info_name}", path=path)
+            near = difflib.get_close_matches(key, options, n=1)
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            raise UsageError(
+                f"sets {key!r}, which is no option of {context.info_name}",
+                path=path,
+                remedy=f"{meant}see p3vae {context.info_name} --help",
+            )
         try:
             defaults[option.name] = _config_value(option, key, value)
         except click.BadParameter as error:

@@ -43,6 +43,13 @@ _IMPURITY_ABSORPTION = 6.5
 """Mass absorption of soot at 550 nm, which falls with wavelength [m2 g-1]; dust is some thousandth of it."""
 
 
+def ice_absorption(wavelength_nm: Spectrum) -> Spectrum:
+    """Absorption coefficient γ of ice [m-1] at wavelengths from 400 to 2475 nm."""
+    nm = np.asarray(wavelength_nm, dtype=np.float64)
+    knots, index = np.transpose(_ICE_INDEX)
+    return np.asarray(4e9 * np.pi * np.exp(np.interp(nm, knots, np.log(index))) / nm)
+
+
 def snow_albedo(wavelength_nm: Spectrum, surface_area: float, soot_ppb: float = 0.0) -> Spectrum:
     """Albedo of deep snow in diffuse light [1], (bands,).
 
@@ -50,9 +57,7 @@ def snow_albedo(wavelength_nm: Spectrum, surface_area: float, soot_ppb: float = 
     60, old wet snow 3. `soot_ppb` is the mass of soot [ng g-1].
     """
     nm = np.asarray(wavelength_nm, dtype=np.float64)
-    knots, index = np.transpose(_ICE_INDEX)
-    ice = 4e9 * np.pi * np.exp(np.interp(nm, knots, np.log(index))) / nm
-    per_mass = _ENHANCEMENT * ice / ICE_DENSITY
+    per_mass = _ENHANCEMENT * ice_absorption(nm) / ICE_DENSITY
     per_mass += 1e-9 * soot_ppb * 1e3 * _IMPURITY_ABSORPTION * 550 / nm
     # Extinction of a mass of snow is S / 2 (large grains).
     share = per_mass / (surface_area / 2)

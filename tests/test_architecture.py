@@ -34,12 +34,13 @@ DOORS_TO_THE_PAPER = {
 }
 """The command, and the registries that name modules of the paper: nothing else of the product knows it."""
 
-_WORDS = ("colours", "console", "errors", "params", "settings", "signals", "tables")
+_WORDS = ("class_colours", "colours", "console", "errors", "params", "settings", "signals", "tables")
 _SCENES = (*_WORDS, "scenes")
 _FILES = (*_SCENES, "rasters", "records", "styles")
 _RUN = (*_FILES, "labels", "run")
 LAYERS = {
     "p3vae.cli": {
+        "class_colours": ("colours",),
         "colours": (),
         "errors": (),
         "params": (),

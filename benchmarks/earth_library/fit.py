@@ -1,4 +1,4 @@
-"""From ground to Gaussian components: one per material and kind of mixture."""
+"""From ground to Gaussian components: one per material."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import factor_covariance
@@ -25,11 +24,8 @@ _SHRINKAGE = 0.15
 _DISCREPANCY = 0.025
 """Standard deviation of what libraries do not know of real ground, in every band [reflectance]; the accuracy
 on withheld libraries chose it."""
-_MIXED = 0.8
-"""Share of the dominant material up to which a pixel counts as mixed [1]."""
 _RARE = {"char and ash": 0.25}
 """Prior weight of materials relative to the others: a few percent of all land burn in a year [1]."""
-_GREEN = ("tree", "grass and low vegetation")
 _LIGHT = (
     ((1.0, 1.0), (0.06, 0.06), 0.8),
     ((0.95, 0.95), (0.20, 0.12), 0.1),
@@ -43,10 +39,11 @@ shadow."""
 @dataclass(frozen=True, eq=False)
 class _Component:
     material: int
-    weight: float
     mean: FloatArray
     directions: FloatArray
     residual: FloatArray
+    """Sum of squares and products of what directions leave, (bands, bands)."""
+    pixels: int
     fraction: FloatArray
     fraction_std: FloatArray
 
@@ -54,23 +51,23 @@ class _Component:
 def fit_earth(
     ground: Ground, description: Mapping[str, Any], *, ood_threshold: float, seed: int = 0
 ) -> MaterialEstimator:
-    """Components of pure pixels, of pixels mixed with green and of pixels mixed with other ground.
+    """One component for the pixels, pure or mixed, that each material dominates.
 
     All materials are equally likely but for `_RARE`.
     """
     rng = np.random.default_rng(seed)
     materials = [name for name in MATERIALS if ground.has(name)]
-    parts = [part for k, name in enumerate(materials) for part in _components(ground, k, name, rng)]
-    residual = np.concatenate([part.residual for part in parts])
+    parts = [_component(k, *ground.pixels(name, _PIXELS, rng)) for k, name in enumerate(materials)]
     directions = np.stack([part.directions for part in parts])
     pooled = np.einsum("kdi,kdj->ij", directions, directions) / len(parts)
-    covariance = residual.T @ residual / len(residual) + _SHRINKAGE * pooled
+    residual = np.sum([part.residual for part in parts], axis=0) / sum(part.pixels for part in parts)
+    covariance = residual + _SHRINKAGE * pooled
     factors, noise = factor_covariance(covariance + _DISCREPANCY**2 * np.eye(len(pooled)), _FACTORS)
     library = SpectralLibrary(
         np.stack([part.mean for part in parts]), np.sqrt(1 - _SHRINKAGE) * directions, factors, noise
     )
     names = list(CLASSES)
-    weight = np.array([part.weight * _RARE.get(materials[part.material], 1.0) for part in parts])
+    weight = np.array([_RARE.get(materials[part.material], 1.0) for part in parts])
     light_mean, light_std, light_weight = (np.array(column) for column in zip(*_LIGHT, strict=True))
     return MaterialEstimator(
         library,
@@ -87,24 +84,11 @@ def fit_earth(
     )
 
 
-def _components(ground: Ground, index: int, name: str, rng: np.random.Generator) -> list[_Component]:
-    """Of one material: pure, mixed with green vegetation, mixed with other ground."""
-    spectra, fraction = ground.pixels(name, _PIXELS, rng)
-    names = list(CLASSES)
-    own = names.index(MATERIALS[name])
-    green = fraction[:, [names.index(other) for other in _GREEN if names.index(other) != own]].sum(1)
-    mixed = fraction[:, own] < _MIXED
-    mostly_green = green > (1 - fraction[:, own]) / 2
-    found = []
-    for rows in (~mixed, mixed & mostly_green, mixed & ~mostly_green):
-        found.append(_component(index, spectra[rows], fraction[rows], float(rows.mean())))
-    return found
-
-
-def _component(index: int, spectra: FloatArray, fraction: FloatArray, weight: float) -> _Component:
+def _component(index: int, spectra: FloatArray, fraction: FloatArray) -> _Component:
     mean = spectra.mean(0)
     deviation = spectra - mean
-    _, scale, rows = np.linalg.svd(deviation / np.sqrt(len(deviation)), full_matrices=False)
-    rows, scale = rows[:_DIRECTIONS], scale[:_DIRECTIONS]
-    residual: npt.NDArray[np.float64] = deviation - (deviation @ rows.T) @ rows
-    return _Component(index, weight, mean, scale[:, None] * rows, residual, fraction.mean(0), fraction.std(0))
+    products = deviation.T @ deviation
+    values, vectors = np.linalg.eigh(products / len(spectra))
+    directions = np.sqrt(values[-_DIRECTIONS:, None]) * vectors[:, -_DIRECTIONS:].T
+    residual: FloatArray = products - len(spectra) * directions.T @ directions
+    return _Component(index, mean, directions, residual, len(spectra), fraction.mean(0), fraction.std(0))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.physics.clouds import Phase, cloud_over
 from p3vae.physics.water import wet_reflectance
 
 from .legend import CLASSES, MATERIALS
@@ -33,6 +35,8 @@ _GAIN_STD, _OFFSET_STD = 0.04, 0.004
 """Of the smooth calibration error: relative, and absolute at 500 nm and beyond [reflectance]."""
 _SMOOTH_NM = 250.0
 """Correlation length of the calibration error [nm]."""
+_BETWEEN = 0.5
+"""Share of draws that lie between two spectra of a library [1]."""
 _SOURCE_POWER = 0.5
 """A source with n spectra has the weight n to this power: neither drowned nor dominant."""
 
@@ -45,14 +49,17 @@ class Ground:
     spectra: Sequence[MaterialSpectra]
 
     def draw(self, material: str, count: int, rng: np.random.Generator) -> FloatArray:
-        """Pure ground of a material, (count, bands)."""
+        """Pure ground of a material, or ground below a cloud, (count, bands)."""
+        if material in _CLOUDS:
+            depth = 10 ** rng.uniform(np.log10(_LEAST_CLOUD), np.log10(_MOST_CLOUD), count)
+            return self.clouded(self.any_ground(count, rng), depth, material, rng)
         made = _MADE_OF.get(material, material)
         mine = [one for one in self.spectra if one.material == made]
         if material in _MADE_OF:
             mine += [one for one in self.spectra if one.material == material]
         weight = np.array([len(one.reflectance) ** _SOURCE_POWER for one in mine])
         chosen = rng.choice(len(mine), count, p=weight / weight.sum())
-        found = np.stack([mine[k].reflectance[rng.integers(len(mine[k].reflectance))] for k in chosen])
+        found = np.stack([_variant(mine[k].reflectance, rng) for k in chosen])
         own = np.array([mine[k].material == material for k in chosen])
         if material == "broadleaf trees":
             shade = rng.uniform(0.45, 0.95, (count, 1))
@@ -77,8 +84,34 @@ class Ground:
                 found[rows] = self.draw(material, int(rows.sum()), rng)
         return found
 
+    def any_ground(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Pure ground of all classes equally often, (count, bands)."""
+        names = [name for name in CLASSES if name != "cloud" and self.has_class(name)]
+        chosen = rng.integers(len(names), size=count)
+        found = np.empty((count, len(self.wavelength_nm)))
+        for number, name in enumerate(names):
+            rows = chosen == number
+            found[rows] = self.draw_class(name, int(rows.sum()), rng)
+        return found
+
+    def clouded(
+        self, ground: FloatArray, optical_depth: FloatArray, material: str, rng: np.random.Generator
+    ) -> FloatArray:
+        """Ground (pixels, bands) below clouds of these optical depths (pixels,)."""
+        phase, low, high = _CLOUDS[material]
+        radius = rng.uniform(low, high, len(ground))
+        rows = zip(ground, optical_depth, radius, strict=True)
+        made = [cloud_over(self.wavelength_nm, one, depth, r, phase) for one, depth, r in rows]
+        return np.array(made).reshape(ground.shape)
+
+    def has_class(self, name: str) -> bool:
+        """Whether any source has a material of the class."""
+        return any(self.has(m) for m, c in MATERIALS.items() if c == name)
+
     def has(self, material: str) -> bool:
-        """Whether any source has it."""
+        """Whether any source has it; clouds are always to be had."""
+        if material in _CLOUDS:
+            return True
         made = _MADE_OF.get(material, material)
         return any(one.material in (made, material) for one in self.spectra)
 
@@ -112,14 +145,35 @@ class Ground:
         return gain * ((1 - share) * reflectance + share * around) + offset
 
 
+_CLOUDS: dict[str, tuple[Phase, float, float]] = {
+    "water cloud": ("water", 5.0, 20.0),
+    "ice cloud": ("ice", 15.0, 60.0),
+}
+"""Phase, and range of the effective radius [µm]."""
+_LEAST_CLOUD, _MOST_CLOUD = 1.5, 60.0
+"""Optical depths from which on a pixel is cloud rather than the ground below, and of the thickest [1]."""
 _MADE_OF = {"broadleaf trees": "grass", "wet soil": "soil"}
 """Materials that are made from the spectra of another: crowns shade themselves, soils get wet."""
 
 
+def _variant(spectra: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """One of the spectra of a material, or a mixture of two: a library holds few of what there is."""
+    one, two = spectra[rng.integers(len(spectra), size=2)]
+    share = rng.uniform() if rng.random() < _BETWEEN else 1.0
+    return np.asarray(share * one + (1 - share) * two)
+
+
 def smooth_errors(wavelength_nm: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     """Gaussian processes of unit variance over wavelength, (count, bands)."""
-    distance = wavelength_nm[:, None] - wavelength_nm
-    covariance = np.exp(-0.5 * np.square(distance / _SMOOTH_NM))
+    root = _smooth_root(tuple(wavelength_nm.tolist()))
+    return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+
+
+@lru_cache(maxsize=2)
+def _smooth_root(wavelength_nm: tuple[float, ...]) -> FloatArray:
+    """A square root of their covariance, (bands, rank)."""
+    nm = np.array(wavelength_nm)
+    covariance = np.exp(-0.5 * np.square((nm[:, None] - nm) / _SMOOTH_NM))
     values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    return np.asarray(rng.standard_normal((count, len(wavelength_nm))) @ root.T)
+    kept = values > 1e-6 * values.max()
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

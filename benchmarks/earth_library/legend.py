@@ -13,6 +13,7 @@ CLASSES = {
     "water": (80, (0, 100, 200)),
     "dry vegetation": (110, (196, 154, 72)),
     "burnt": (120, (60, 20, 60)),
+    "cloud": (130, (200, 225, 255)),
 }
 """Id and colour by name. Ids up to 80 and their colours are those of ESA WorldCover, where they mean land
 cover; here they mean the dominant material of a pixel."""
@@ -42,6 +43,8 @@ MATERIALS = {
     "dry grass and litter": "dry vegetation",
     "wood and bark": "dry vegetation",
     "char and ash": "burnt",
+    "water cloud": "cloud",
+    "ice cloud": "cloud",
 }
 """Class of each material."""
 

@@ -151,10 +151,12 @@ class OutdatedModelError(ValueError):
 
 @runtime_checkable
 class AveragingEstimator(Estimator, Protocol):
-    """An estimator whose probabilities may be averaged over neighbours."""
+    """An estimator whose probabilities may take account of neighbours."""
 
     averages_neighbours: bool
-    """Whether held-out polygons say that it helps."""
+    """Whether they do: held-out polygons say that it helps, or simulated scenes."""
+    coupling: ClassVar[float | None]
+    """Weight of a neighbour of the same class in the log posterior [1]; None is the mean over neighbours."""
 
 
 @runtime_checkable

@@ -37,6 +37,7 @@ from p3vae.models.landcover.types import (
     TrainingSettings,
     TrainingSummary,
 )
+from p3vae.models.landcover.usable import DARKEST_RMS
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands, select_spectra
 
@@ -168,7 +169,7 @@ class LandCoverModel:
         return self._prediction(found, usable, want_probabilities)
 
     def averaged(self, found: Prediction, valid: npt.NDArray[np.bool_]) -> Prediction:
-        """A prediction with probabilities of the valid pixels of an image, averaged over neighbours.
+        """A prediction with probabilities of the valid pixels of an image, in accord with neighbours.
 
         `valid` is (rows, cols); `found` has its True pixels, row by row. Light and misfit stay as they are.
         """
@@ -177,7 +178,11 @@ class LandCoverModel:
         judged[valid] = found.class_id > 0
         image = np.zeros((*valid.shape, found.probabilities.shape[1]), np.float32)
         image[valid] = found.probabilities
-        probability = neighbours.averaged(image, judged)[valid]
+        coupling = self.estimator.coupling if isinstance(self.estimator, AveragingEstimator) else None
+        if coupling is None:
+            probability = neighbours.averaged(image, judged)[valid]
+        else:
+            probability = neighbours.coupled(image, judged, coupling)[valid]
         usable = found.class_id > 0
         probability[~usable] = 0
         ids = np.asarray(self.legend.ids, dtype=np.uint8)[probability.argmax(1)]
@@ -268,7 +273,7 @@ class LandCoverModel:
             raise ValueError(f"spectra must be (pixels, {len(self.bands)}), got {values.shape}")
         # Finite only if every band is, and needs no copy of the spectra.
         energy = np.einsum("ij,ij->i", values, values)
-        usable = np.isfinite(energy) & (energy > values.shape[1] * _DARKEST_RMS**2)
+        usable = np.isfinite(energy) & (energy > values.shape[1] * DARKEST_RMS**2)
         if not usable.any():
             return usable, iter([torch.ones((1, len(self.bands)), device=self.device)])
         kept = torch.from_numpy(select_spectra(values, usable))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from p3vae.models.landcover.bands import FEWEST_USABLE, usable_bands
 from p3vae.models.landcover.library.materials import MaterialEstimator
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.types import ClassLegend
+from p3vae.models.landcover.usable import FEWEST_USABLE, usable_bands
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -29,10 +29,11 @@ class _Merger:
 
 _MERGERS = (
     _Merger(((2000, 2400),), ("bare ground", "dry vegetation"), "bare ground or dry vegetation"),
+    _Merger(((1500, 1800),), ("snow and ice", "cloud"), "snow, ice or cloud"),
     _Merger(((600, 700), (750, 900)), ("tree", "grass and low vegetation"), "green vegetation"),
 )
-"""Cellulose and lignin absorb at 2100 and 2300 nm, soil does not; crowns and meadows differ in the red and in
-the near infrared."""
+"""Cellulose and lignin absorb at 2100 and 2300 nm, soil does not; snow is dark at 1600 nm, a cloud bright;
+crowns and meadows differ in the red and in the near infrared."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,14 @@ import numpy.typing as npt
 from p3vae.cli.errors import LabelError, UsageError
 from p3vae.cli.labels import LabelledPixels, NoLabelOnSceneError, read_labels
 from p3vae.cli.labels.raster import is_raster, quantity_on_grid
-from p3vae.cli.rasters.maps import MapFile, companion, read_class_map, read_map, require_same_grid
+from p3vae.cli.rasters.maps import (
+    UNKNOWN_NAME,
+    MapFile,
+    companion,
+    read_class_map,
+    read_map,
+    require_same_grid,
+)
 from p3vae.cli.styles.rasters import Category
 from p3vae.cli.tables import read_rows
 from p3vae.models.accuracy import (
@@ -30,6 +37,8 @@ from p3vae.models.metrics import RegressionScore, Reliability, regression_score,
 RELIABILITY_BINS = 10
 MOST_UNSAMPLED = 0.01
 """Share of the map, of classes without a sample, up to which estimates are made for the rest."""
+BY_VALUE = Path("values")
+"""In place of a mapping: a reference without names has the numbers of the map."""
 _MAPPING_COLUMNS = ["reference", "map"]
 Index = npt.NDArray[np.intp]
 
@@ -42,7 +51,7 @@ class AssessRequest:
     reference: Path
     class_field: str | None = None
     class_map: Path | None = None
-    """CSV with the columns reference, map: names of classes that differ."""
+    """CSV with the columns reference, map: names of classes that differ; or `BY_VALUE`."""
     confidence: Path | None = None
     std: Path | None = None
     compare: Path | None = None
@@ -100,6 +109,7 @@ class QuantityAssessment:
     """1 - sum of squared errors / sum of squared deviations of the reference from its mean."""
     has_std: bool
     """Without a map of standard deviations, coverage is unknown."""
+    notes: tuple[str, ...] = ()
 
 
 Assessment = ClassAssessment | QuantityAssessment
@@ -134,7 +144,7 @@ def _assess_classes(mapped: MapFile, request: AssessRequest) -> ClassAssessment:
     pixels = np.array([mapped.pixels(item.value) for item in classes], np.int64)
     hectares = [mapped.area_ha(item.value) for item in classes]
     areas = None if None in hectares else np.array(hectares, np.float64)
-    notes = [*labels.notes, *_notes(labels, truth, found)]
+    notes = [*labels.notes, *_notes(labels, truth, found), *_unknown_note(mapped)]
     weights = pixels.astype(np.float64) if areas is None else areas
     unsampled = (weights > 0) & ~counts.any(axis=1)
     share = float(weights[unsampled].sum() / weights.sum())
@@ -192,23 +202,27 @@ def _reference_labels(mapped: MapFile, request: AssessRequest) -> LabelledPixels
 
 def _reference_names(labels: LabelledPixels, mapped: MapFile, request: AssessRequest) -> dict[int, str]:
     """Name in the map of every reference class, by its id; "" for one that the mapping leaves out."""
-    given = {} if request.class_map is None else _read_mapping(request.class_map)
+    by_value = request.class_map == BY_VALUE and not BY_VALUE.exists()
+    if by_value:
+        given = {_plain(f"class {item.value}"): item.name for item in mapped.classes}
+    else:
+        given = {} if request.class_map is None else _read_mapping(request.class_map)
     known = {"": ""} | {_plain(item.name): item.name for item in mapped.classes}
-    by_value = {item.value: item.name for item in mapped.classes}
-    found, foreign = {}, []
+    found, foreign, nameless = {}, [], False
     for entry in labels.classes:
-        nameless = entry.name == f"class {entry.id}"  # of a raster without names: its values are the map's
-        usual = by_value.get(entry.id, entry.name) if nameless else entry.name
+        nameless |= entry.name == f"class {entry.id}"
+        usual = given.get(str(entry.id), entry.name) if nameless else entry.name
         name = _plain(given.get(_plain(entry.name), usual))
         found[entry.id] = known.get(name, "")
         if name not in known:
             foreign.append(entry.name)
     if foreign:
-        legend = ", ".join(item.name for item in mapped.classes)
+        legend = ", ".join(f"{item.value} {item.name}" if nameless else item.name for item in mapped.classes)
+        values = ", --class-map values if the numbers are those of the map" if nameless else ""
         raise LabelError(
             f"its classes {', '.join(foreign)} are not in the map, which has {legend}",
             path=request.reference,
-            remedy="give --class-map CSV with the columns reference,map",
+            remedy=f"give --class-map CSV with the columns reference,map{values}",
         )
     return found
 
@@ -237,6 +251,16 @@ def _notes(labels: LabelledPixels, truth: Index, found: Index) -> list[str]:
     if len(np.unique(labels.group)) < len(labels.group):
         notes.append("pixels of one polygon or patch are not independent: the intervals are too narrow")
     return notes
+
+
+def _unknown_note(mapped: MapFile) -> list[str]:
+    """That unknown pixels are no stratum."""
+    items = () if mapped.categories is None else mapped.categories.items
+    unknown = sum(mapped.pixels(item.value) for item in items if item.name.casefold() == UNKNOWN_NAME)
+    if not unknown:
+        return []
+    share = 100 * unknown / int(mapped.valid.sum())
+    return [f"{unknown:,} pixels ({share:.1f} %) are unknown: no stratum, and in no area or accuracy"]
 
 
 def _reliability(
@@ -278,7 +302,7 @@ def _assess_quantity(mapped: MapFile, request: AssessRequest) -> QuantityAssessm
         )
     if request.compare or request.confidence or request.class_map or request.class_field:
         raise UsageError("holds a quantity: options of class maps are of no use", path=mapped.path)
-    truth = quantity_on_grid(request.reference, mapped.grid)
+    truth, notes = quantity_on_grid(request.reference, mapped.grid)
     path = request.std or companion(mapped.path, "", "_std")
     std = np.full(mapped.values.shape, np.nan)
     if path is not None:
@@ -305,4 +329,5 @@ def _assess_quantity(mapped: MapFile, request: AssessRequest) -> QuantityAssessm
         rmse=float(np.sqrt(squares / used.sum())),
         r_squared=float(r_squared),
         has_std=path is not None,
+        notes=notes,
     )

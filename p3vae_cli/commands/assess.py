@@ -27,8 +27,9 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--class-map",
     type=FILE,
-    metavar="CSV",
-    help="Columns reference,map: class names that differ; an empty one is left out.",
+    metavar="CSV|values",
+    help="Columns reference,map: class names that differ; an empty one is left out. For a raster without "
+    'names "values" says that its numbers are those of MAP.',
 )
 @click.option("--confidence", type=FILE, metavar="RASTER", help="Default: SCENE_confidence.tif beside MAP.")
 @click.option("--std", type=FILE, metavar="RASTER", help="Default: the _std.tif beside a MAP of a quantity.")

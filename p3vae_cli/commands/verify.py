@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from p3vae.cli.errors import ExitCode
+from p3vae.cli.errors import ExitCode, ProductError
 
 
 @click.command()
@@ -33,6 +33,10 @@ def verify(context: click.Context, outputs: tuple[Path, ...], as_json: bool, qui
             click.echo(f"{found.manifest}: {'; '.join(found.problems) or f'{found.files} files are whole'}")
     for left in leftovers(outputs):
         click.echo(json.dumps(left.record()) if as_json else f"{left.path}: left by a run, {left.state}")
+    if not damaged + whole:
+        raise ProductError(
+            "holds no manifest of p3vae", path=outputs[0], remedy="give a folder of products, or a manifest"
+        )
     if not quiet and not as_json:
         click.echo(f"{whole} sets of products are whole, {damaged} are not", err=True)
     if damaged:

@@ -47,7 +47,7 @@ def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> Label
                 remedy="keep the one that holds them, e.g. with gdal_translate -b 1",
             )
         values = _on_grid(source, grid, path)
-        nodata = source.nodata
+        nodata, resampled = source.nodata, resampling_note(source, grid, "by nearest neighbour")
         categories, colours = category_names(path, source), class_colours(source)
     unlabelled = ~np.isfinite(values) if nodata is None else ~np.isfinite(values) | (values == nodata)
     values = np.where(unlabelled, 0, values)
@@ -61,7 +61,7 @@ def raster_labels(path: Path, grid: Grid, class_names: tuple[str, ...]) -> Label
     names = _names(ids, categories, class_names, path)
     classes = tuple(LabelClass(id_, name, colours.get(id_)) for id_, name in zip(ids, names, strict=True))
     row, col = np.nonzero(labels)
-    notes = names_alike(classes)
+    notes = (*names_alike(classes), *resampled)
     if len(ids) > MANY_CLASSES:
         notes += (f"its {len(ids)} different values look like measurements, not classes",)
     return LabelledPixels(row, col, labels[row, col], _patches(labels, ids)[row, col], classes, notes)
@@ -75,7 +75,7 @@ def _on_grid(
         return np.asarray(source.read(1))
     if grid.transform is None or grid.crs is None or source.crs is None:
         raise LabelError(
-            f"its {source.width} x {source.height} pixels are not the scene's {grid.width} x {grid.height}",
+            _why_not_the_grid(source, grid),
             path=path,
             remedy="give labels on the scene's grid, or vector labels",
         )
@@ -102,16 +102,45 @@ def _on_grid(
         ) from error
 
 
-def quantity_on_grid(path: Path, grid: Grid) -> npt.NDArray[np.float64]:
-    """The values of a raster of some quantity on `grid`, (rows, cols); NaN where it has none."""
+def _why_not_the_grid(source: rasterio.DatasetReader, grid: Grid) -> str:
+    if (source.crs is None) != (grid.crs is None):
+        return (
+            "has a CRS and the scene has none"
+            if source.crs is not None
+            else "has no CRS and the scene has one"
+        )
+    return f"its {source.width} x {source.height} pixels are not the scene's {grid.width} x {grid.height}"
+
+
+def resampling_note(source: rasterio.DatasetReader, grid: Grid, how: str) -> tuple[str, ...]:
+    """What was done to a raster whose pixels are not those of the grid."""
+    if source.shape == (grid.height, grid.width) and same_place(source.crs, source.transform, grid):
+        return ()
+    assert grid.transform is not None
+    own, other = f"{abs(source.transform.a):g}", f"{abs(grid.transform.a):g}"
+    if own == other:
+        return (f"its pixels lie between those of the map: resampled {how}",)
+    return (f"its pixels of {own} are brought to those of the map, {other}, {how}",)
+
+
+def quantity_on_grid(path: Path, grid: Grid) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
+    """The values of a raster of some quantity on `grid`, (rows, cols), NaN where it has none; and notes."""
     with reading(path), open_geotiff(path) as source:
+        if category_names(path, source):
+            raise LabelError(
+                "holds classes, and the map a quantity", path=path, remedy="give a reference of that quantity"
+            )
+        how = "by their mean" if _resampling(source, grid) == Resampling.average else "by interpolation"
+        notes = resampling_note(source, grid, how)
         values = _on_grid(source, grid, path, continuous=True).astype(np.float64)
-        return values if source.nodata is None else np.where(values == source.nodata, np.nan, values)
+        known = values if source.nodata is None else np.where(values == source.nodata, np.nan, values)
+        return known, notes
 
 
 def _resampling(source: rasterio.DatasetReader, grid: Grid) -> Resampling:
     """Finer pixels are averaged, others interpolated."""
-    assert grid.transform is not None
+    if grid.transform is None:
+        return Resampling.bilinear
     finer = source.crs == grid.crs and abs(source.transform.determinant) < abs(grid.transform.determinant)
     return Resampling.average if finer else Resampling.bilinear
 

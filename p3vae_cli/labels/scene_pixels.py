@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from p3vae.cli.scenes.base import Scene
 from p3vae.cli.scenes.tiling import Window
+from p3vae.models.landcover.usable import bright
 from p3vae.physics.spectral_response import BandAdapter
 
 _PLACES = 8
@@ -16,8 +17,6 @@ _PLACES = 8
 _SIDE = 8
 _EACH = 16
 """Pixels of a window, at most."""
-_DARKEST_RMS = 1e-4
-"""Root mean square of reflectance up to which a pixel shows nothing [1]."""
 
 
 def scene_pixels(scene: Scene, adapter: BandAdapter) -> npt.NDArray[np.float32]:
@@ -51,7 +50,6 @@ def _pieces(
         tile = scene.read(window)
         chosen = order[tile.valid.ravel()[order]][:_EACH]
         spectra = adapter(tile.values.reshape(-1, tile.values.shape[-1])[chosen])
-        bright = np.square(spectra).mean(1) > _DARKEST_RMS**2
-        down_in, across_in = np.divmod(chosen[bright], cols)
-        places = np.stack([window.row + down_in, window.col + across_in])
-        yield spectra[bright], places
+        shown = bright(spectra)
+        down_in, across_in = np.divmod(chosen[shown], cols)
+        yield spectra[shown], np.stack([window.row + down_in, window.col + across_in])

@@ -68,6 +68,8 @@ def vector_labels(path: Path, grid: Grid, class_field: str | None) -> LabelledPi
         outside += len(rows) == 0
         impure += len(rows) > 0 and not pure
         drawn.append((rows, cols, np.full(len(rows), ids[name]), np.full(len(rows), number)))
+    if frame.geom_type.isin(("LineString", "MultiLineString", "LinearRing")).all():
+        raise LabelError("holds lines", path=path, remedy="give polygons or points")
     if not any(len(rows) for rows, *_ in drawn):
         raise NoLabelOnSceneError(
             "no label falls on the scene", path=path, remedy="check the extents and the CRS of both files"

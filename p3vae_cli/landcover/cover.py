@@ -16,7 +16,7 @@ from p3vae.cli.styles.rasters import Categories, Category, Ramp
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
-    from p3vae.models.landcover.types import ClassLegend
+    from p3vae.models.landcover.types import ClassLegend, Prediction
     from p3vae.physics.illumination import SpectralIrradiance
 
 Array = npt.NDArray[Any]
@@ -36,39 +36,47 @@ def require_cover(model: LandCoverModel, option: str, name: str) -> None:
 def cover_maps(
     model: LandCoverModel,
     spectra: Array,
-    usable: npt.NDArray[np.bool_],
+    found: Prediction,
     irradiance: SpectralIrradiance,
     wanted: Mapping[str, MapSpec],
 ) -> dict[str, Array]:
-    """Maps in `wanted` of spectra (pixels, bands) at the model's bands; nodata where not `usable`."""
+    """Maps in `wanted` of spectra (pixels, bands) at the model's bands; nodata where they have no class.
+
+    The material is the likeliest one of the class that was found.
+    """
     import torch
 
-    parts = []
+    index_of = np.zeros(256, np.int64)
+    index_of[list(model.legend.ids)] = range(len(model.legend))
+    usable, parts = found.class_id > 0, []
+    estimator: Any = model.estimator
     with torch.inference_mode():
         for start in range(0, len(spectra), _CHUNK):
-            some = torch.as_tensor(spectra[start : start + _CHUNK][usable[start : start + _CHUNK]])
-            if len(some):
-                estimator: Any = model.estimator
-                found = estimator.cover(some.to(model.device), irradiance)
-                parts.append([values.cpu().numpy() for values in found])
-    columns = [np.concatenate(values) for values in zip(*parts, strict=True)] if parts else None
-    return {name: _placed(name, columns, usable, spec) for name, spec in wanted.items()}
+            here = np.flatnonzero(usable[start : start + _CHUNK]) + start
+            if len(here):
+                some, classes = (
+                    torch.from_numpy(values).to(model.device)
+                    for values in (spectra[here], index_of[found.class_id[here]])
+                )
+                parts.append([v.cpu().numpy() for v in estimator.cover(some, irradiance, classes)])
+    if not parts:
+        return {name: _empty(len(spectra), spec) for name, spec in wanted.items()}
+    material, share, fraction, std = (np.concatenate(values) for values in zip(*parts, strict=True))
+    columns = {
+        "material": material + 1,
+        "material_probability": share * found.confidence[usable],
+        "fractions": fraction,
+        "fractions_std": std,
+    }
+    maps = {name: _empty(len(spectra), spec) for name, spec in wanted.items()}
+    for name, values in maps.items():
+        values[usable] = columns[name]
+    return maps
 
 
-def _placed(name: str, columns: list[Array] | None, usable: npt.NDArray[np.bool_], spec: MapSpec) -> Array:
-    """Values of the usable pixels at their places."""
-    shape = (len(usable),) if spec.bands == 1 else (len(usable), spec.bands)
-    out = np.full(shape, spec.nodata, spec.dtype)
-    if columns is not None:
-        material, probability, fraction, std = columns
-        values = {
-            "material": material + 1,
-            "material_probability": probability,
-            "fractions": fraction,
-            "fractions_std": std,
-        }
-        out[usable] = values[name]
-    return out
+def _empty(pixels: int, spec: MapSpec) -> Array:
+    """Nodata, (pixels,) or (pixels, bands)."""
+    return np.full((pixels,) if spec.bands == 1 else (pixels, spec.bands), spec.nodata, spec.dtype)
 
 
 def material_specs(model: LandCoverModel) -> dict[str, MapSpec]:

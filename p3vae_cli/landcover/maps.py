@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from p3vae.cli.landcover.extras import extra_files, make_extras
 from p3vae.cli.landcover.irradiance import scene_irradiance
 from p3vae.cli.landcover.scene_model import SceneModel
 from p3vae.cli.landcover.scene_state import at_bands, in_scene
+from p3vae.cli.landcover.seen import Seen
 from p3vae.cli.landcover.settings import ClassifySettings, IrradianceMapSettings, ModelMapSettings
 from p3vae.cli.landcover.specs import (
     CONFIDENCE,
@@ -38,11 +38,6 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.types import Prediction
 
 Array = npt.NDArray[Any]
-
-_USUAL_SHARE = 0.25
-"""Of out-of-distribution pixels on ground like that of training, where polygons are pure and edges mixed."""
-_HARDLY_ANY = 0.05
-"""Of pixels lit like the labels [1]."""
 
 
 class _ModelMapper(Mapper):
@@ -108,7 +103,7 @@ class ClassMapper(_ModelMapper):
         super().__init__(scene, model, settings, name)
         if not settings.neighbours:
             self._model = self._model.without_neighbours()
-        self._settings, self._seen = settings, _Seen()
+        self._settings, self._seen = settings, Seen(self._model.legend)
         self._cover = _cover_specs(self._model, settings, name)
         self.specs = self._specs()
         self.files = extra_files(settings)
@@ -158,7 +153,8 @@ class ClassMapper(_ModelMapper):
 
     def finish(self, maps: Maps) -> None:
         """Say what is unusual about the scene, and make the maps that need the whole one."""
-        maps.lines += self._seen.lines(self._name) + self._terrain_lines()
+        maps.lines += self._seen.lines(self._name, self.brought.irradiance.sun_zenith_deg)
+        maps.lines += self._terrain_lines()
         make_extras(maps, self._settings)
 
     @property
@@ -196,51 +192,6 @@ def _cover_specs(model: LandCoverModel, settings: ClassifySettings, name: str) -
         require_cover(model, "--fractions", name)
         specs |= fraction_specs(model.legend)
     return specs
-
-
-@dataclass
-class _Seen:
-    """Of the mapped pixels: how many are unlike anything a model learned, how many are lit as its labels."""
-
-    judged: int = 0
-    outside: int = 0
-    lit: int = 0
-    like_labels: float = 0.0
-    """Sum of r."""
-
-    def add(self, prediction: Prediction, tile: SpectraTile) -> None:
-        """Count the pixels of a tile that have a class; those around it belong to others."""
-        here = np.zeros_like(tile.valid)
-        here[tile.inside] = True
-        counted = here[tile.valid] & (prediction.class_id > 0)
-        if prediction.misfit is not None:
-            self.judged += int(counted.sum())
-            self.outside += int((prediction.misfit[counted] > 1).sum())
-        if prediction.known_light is not None:
-            self.lit += int(counted.sum())
-            self.like_labels += float(prediction.known_light[counted].sum(dtype=np.float64))
-
-    def record(self) -> dict[str, Any]:
-        """Shares of mapped pixels; None where the model cannot say."""
-        return {
-            "out_of_distribution": round(self.outside / self.judged, 4) if self.judged else None,
-            "lit_like_labels": round(self.like_labels / self.lit, 4) if self.lit else None,
-        }
-
-    def lines(self, model_name: str) -> list[str]:
-        """One line where a share is more than chance explains."""
-        shares, lines = self.record(), []
-        outside, lit = shares["out_of_distribution"], shares["lit_like_labels"]
-        if outside is not None and outside > _USUAL_SHARE:
-            lines.append(
-                f"{outside:.0%} of the pixels are unlike anything the model {model_name} learned; "
-                "their confidence is low (--unknown marks them)"
-            )
-        if lit is not None and lit < _HARDLY_ANY:
-            lines.append(
-                f"hardly any pixel is lit as the labels of the model {model_name} are; its physics decides"
-            )
-        return lines
 
 
 class LightMapper(_ModelMapper):

@@ -113,7 +113,7 @@ class SceneModel:
     ) -> dict[str, Array]:
         """Materials and fractions of the valid pixels of a tile, in their order."""
         spectra = self.adapter(tile.values[tile.valid])
-        return cover_maps(self.model, spectra, prediction.class_id > 0, self.irradiance, wanted)
+        return cover_maps(self.model, spectra, prediction, self.irradiance, wanted)
 
     def _in_parts(self, tile: SpectraTile) -> Prediction:
         """One part of the pixels per worker."""

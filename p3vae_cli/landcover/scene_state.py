@@ -51,6 +51,7 @@ def in_scene(
     `model` is at the bands of the scene. `scene_gain` False leaves gain, haze and noise as they are.
     """
     from p3vae.models.landcover.estimator import SceneEstimator
+    from p3vae.models.landcover.sensors import is_flexible
 
     if not isinstance(model.estimator, SceneEstimator):
         return model, {}
@@ -63,7 +64,7 @@ def in_scene(
     model, state = model.in_scene(pixels)
     if state is None:
         return model, {"scene": None}
-    _say(scene, model, name, state)
+    _say(scene, model, f"the libraries of {name}" if is_flexible(model) else f"the scene of {name}", state)
     return model, {
         "scene": {
             "gain": [round(float(value), 4) for value in (state.gain.min(), state.gain.max())],
@@ -74,7 +75,7 @@ def in_scene(
     }
 
 
-def _say(scene: Scene, model: LandCoverModel, name: str, state: SceneState) -> None:
+def _say(scene: Scene, model: LandCoverModel, home: str, state: SceneState) -> None:
     """One line where the scene differs by more than a little, another where it differs too much."""
     wave, found = model.bands.wavelength_nm, []
     haze = float(state.offset[0])
@@ -88,11 +89,11 @@ def _say(scene: Scene, model: LandCoverModel, name: str, state: SceneState) -> N
         found.append(f"its noise is {state.noise_ratio:.1f} times as large")
     if not state.reconciled:
         note(
-            f"warning: {scene.path}: differs so much from the scene of {name} that the model may not know "
+            f"warning: {scene.path}: differs so much from {home} that the model may not know "
             "its ground; check scale and correction"
         )
     elif found:
         note(
-            f"{scene.path}: compared with the scene of {name}: {', '.join(found)}; corrected "
-            "(--no-scene-gain leaves it)"
+            f"{scene.path}: compared with {home}: {', '.join(found)}; corrected "
+            "(--no-scene-gain leaves it; is the atmospheric correction right?)"
         )

@@ -348,6 +348,15 @@ class TrainSettings(Settings):
         group=LABELS,
         help="Names of a label raster's values, ascending.",
     )
+    colours: Path | None = option(
+        None,
+        "--colours",
+        type=FILE,
+        metavar="FILE",
+        group=LABELS,
+        help="Colours of classes by name: a QGIS style (.qml), a CSV of name,color or a GIMP palette. "
+        'Default: those of the labels (a field "color", a colour table), else by the words of the names.',
+    )
     samples_per_class: int = option(
         2000,
         "--samples-per-class",

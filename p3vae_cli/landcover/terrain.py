@@ -12,8 +12,8 @@ import numpy.typing as npt
 from p3vae.cli.console import note
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.labels.scene_pixels import placed_pixels
-from p3vae.cli.landcover.elevations import read_elevations, steps_on_ground
 from p3vae.cli.landcover.terrain_settings import TerrainSettings
+from p3vae.cli.rasters.elevations import read_elevations, steps_on_ground
 from p3vae.cli.rasters.files import MapSpec, gdal_environment
 from p3vae.cli.run.fitness import sun_above_horizon
 from p3vae.cli.scenes.base import Scene, reading, same_place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from p3vae.cli.class_colours import class_colours
 from p3vae.cli.colours import rgb_colour
 from p3vae.cli.console import note
 from p3vae.cli.errors import LabelError, P3vaeError, ProductError, SceneError, UsageError
@@ -22,6 +23,7 @@ from p3vae.cli.labels import (
     label_files,
     read_labels,
 )
+from p3vae.cli.labels.colour_files import read_colours
 from p3vae.cli.labels.patches import with_patches
 from p3vae.cli.labels.quality import usable_bands
 from p3vae.cli.labels.scene_pixels import scene_pixels
@@ -40,6 +42,7 @@ from p3vae.cli.scenes.base import Scene, reading
 from p3vae.cli.scenes.opening import open_scene, scene_files
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.signals import stop_on_signals
+from p3vae.models.landcover.usable import bright
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 
@@ -55,13 +58,6 @@ if TYPE_CHECKING:
 
 SAME_SUN_DEG = 3.0
 """Scenes whose sun zeniths differ by less are trained on together [degree]."""
-DARKEST_RMS = 1e-4
-"""Root mean square of reflectance up to which a labelled spectrum shows nothing [1]."""
-PALETTE = (
-    "#2e7d32", "#8d6e63", "#c62828", "#616161", "#1565c0", "#f9a825", "#6a1b9a", "#00838f",
-    "#ef6c00", "#9e9d24", "#ad1457", "#4527a0", "#558b2f", "#37474f", "#d4a373", "#00695c",
-)  # fmt: skip
-"""Colours of classes whose labels give none."""
 
 
 def train(request: TrainSettings, scene_options: SceneSettings) -> LandCoverModel:
@@ -190,6 +186,8 @@ def _require_free(request: TrainSettings) -> None:
     for path in (request.output, request.doubtful):
         if path is not None:
             require_free(path, overwrite=request.overwrite, inputs=(*request.scenes, request.labels))
+    with writing(request.output):
+        request.output.parent.mkdir(parents=True, exist_ok=True)
     require_folder(request.output.parent)
     if checkpoint_path(request.output).exists() and not (request.resume or request.overwrite):
         raise ProductError(
@@ -215,6 +213,7 @@ def gather(
     """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
     from p3vae.models.landcover.registry import learns_from_images, may_average_neighbours
 
+    given = {} if request.colours is None else read_colours(request.colours)
     parts: list[_Drawn] = []
     bands: Bands | None = None
     said: set[str] = set()
@@ -244,7 +243,7 @@ def gather(
             parts.append(_Drawn(samples, irradiance, scene_pixels(scene, adapter)))
     assert bands is not None
     _require_one_sun(request.scenes, [part.irradiance for part in parts])
-    training_set, legend = _merge([part.samples for part in parts], request.labels)
+    training_set, legend = _merge([part.samples for part in parts], request.labels, given)
     scenes = tuple(part.pixels for part in parts if len(part.pixels) >= FEWEST_PIXELS)
     return replace(training_set, scenes=scenes), bands, parts[0].irradiance, legend
 
@@ -274,9 +273,9 @@ def _scene_samples(scene: Scene, request: TrainSettings, said: set[str]) -> Samp
 
 
 def _without_dark(samples: Samples) -> Samples:
-    bright = np.flatnonzero(np.square(samples.spectra).mean(axis=1) > DARKEST_RMS**2)
-    pixels = samples.pixels.subset(bright, "all that were drawn are black in the scene")
-    return replace(samples, spectra=samples.spectra[bright], pixels=pixels)
+    shown = np.flatnonzero(bright(samples.spectra))
+    pixels = samples.pixels.subset(shown, "all that were drawn are black in the scene")
+    return replace(samples, spectra=samples.spectra[shown], pixels=pixels)
 
 
 def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrradiance]) -> None:
@@ -290,7 +289,9 @@ def _require_one_sun(scenes: Sequence[Path], irradiances: Sequence[SpectralIrrad
         )
 
 
-def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLegend]:
+def _merge(
+    parts: Sequence[Samples], labels: Path, given: Mapping[str, str]
+) -> tuple[TrainingSet, ClassLegend]:
     from p3vae.cli.labels import surroundings
     from p3vae.models.landcover.patches import joined
     from p3vae.models.landcover.types import ClassLegend, TrainingSet
@@ -319,7 +320,8 @@ def _merge(parts: Sequence[Samples], labels: Path) -> tuple[TrainingSet, ClassLe
         around=surroundings.joined(around) if around else None,
     )
     entries = [entry for _, entry in classes]
-    colours = [entry.colour or PALETTE[position % len(PALETTE)] for position, entry in enumerate(entries)]
+    own: dict[str, str | None] = {entry.name: entry.colour for entry in entries}
+    colours = class_colours([entry.name for entry in entries], {**own, **given})
     legend = ClassLegend(
         ids=tuple(entry.id for entry in entries),
         names=tuple(entry.name for entry in entries),

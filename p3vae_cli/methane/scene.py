@@ -14,6 +14,7 @@ from p3vae.cli.labels import DrawnPixels
 from p3vae.cli.run.fitness import sun_zenith
 from p3vae.cli.scenes.base import Scene
 from p3vae.models.methane.types import PlumeOptics
+from p3vae.physics.detector import LIT, dead_columns
 from p3vae.physics.methane import MethaneAbsorption, air_mass_factor
 from p3vae.physics.quality import Quality, quality_classes
 from p3vae.physics.spectral_response import WATER_VAPOUR_NM, outside
@@ -22,13 +23,8 @@ LARGEST_ZENITH_DEG = 85.0
 SHORT_WAVE_NM = 1000.0
 MOST_DARK = 0.01
 """Share of clear pixels without signal above which a band is left out."""
-FEWEST_OF_COLUMN = 8
-"""Pixels of a detector column without which nobody can say that it is stuck."""
-COLUMN_GROUPS = 32
+SMILE_COLUMN_GROUPS = 32
 """Neighbouring detector columns whose band centres are averaged: a smile is smooth."""
-LIT = 0.9
-"""Share of pixels with signal above which a band shows by itself that a detector column is dead, and share of
-bands with signal above which a pixel is inverted: noise makes single bands of dark ground negative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +68,7 @@ class MethaneScene:
                 path=scene.path,
                 remedy="methane is seen over ground that is lit in the short-wave infrared",
             )
-        dead, stuck = _dead_columns(drawn, seen, clear, scene.grid.width)
+        dead, stuck = dead_columns(drawn.spectra, drawn.col, seen, clear, scene.grid.width)
         seen &= ~stuck
         lit = clear & ~dead[drawn.col]
         dark = np.array([(band[lit] <= 0).mean() if lit.any() else 1.0 for band in drawn.spectra.T])
@@ -86,7 +82,7 @@ class MethaneScene:
         chosen = scene.bands.select(bands)
         centres = None
         if scene.column_wavelength_nm is not None:
-            groups = min(COLUMN_GROUPS, scene.grid.width)
+            groups = min(SMILE_COLUMN_GROUPS, scene.grid.width)
             parts = np.array_split(scene.column_wavelength_nm[:, bands], groups)
             centres = np.stack([part.mean(axis=0) for part in parts])
         try:
@@ -121,28 +117,6 @@ def _shares(quality: npt.NDArray[np.uint8]) -> str:
     counts = {each.label: int((quality == each).sum()) for each in Quality}
     ranked = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
     return ", ".join(f"{100 * counts[name] / len(quality):.0f} % {name}" for name in ranked) or "no pixel"
-
-
-def _dead_columns(
-    drawn: DrawnPixels, seen: npt.NDArray[np.bool_], clear: npt.NDArray[np.bool_], width: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Columns (width,) that, in a band lit elsewhere, never have signal or always the same.
-
-    And bands (bands,) of which that is true in most columns: there it is the band that is stuck.
-    """
-    dead, stuck = np.zeros(width, np.bool_), np.zeros(len(seen), np.bool_)
-    if len(drawn.col) == 0:
-        return dead, stuck
-    lit = np.flatnonzero(seen & np.array([(band[clear] > 0).mean() > LIT for band in drawn.spectra.T]))
-    order = np.argsort(drawn.col, kind="stable")
-    column, start, count = np.unique(drawn.col[order], return_index=True, return_counts=True)
-    spectra = drawn.spectra[np.ix_(order, lit)]
-    highest, lowest = (extreme.reduceat(spectra, start, axis=0) for extreme in (np.maximum, np.minimum))
-    broken = ((highest <= 0) | (highest == lowest)) & (count >= FEWEST_OF_COLUMN)[:, None]
-    everywhere = broken.mean(axis=0) > 0.5
-    stuck[lit] = everywhere
-    dead[column] = broken[:, ~everywhere].any(axis=1)
-    return dead, stuck
 
 
 def _sun_zenith(scene: Scene) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import rasterio
 
+from p3vae.cli import class_colours as by_name
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.rasters.areas import M2_PER_HECTARE, row_areas_m2
 from p3vae.cli.rasters.files import gdal_environment
@@ -20,7 +21,6 @@ from p3vae.cli.scenes.drivers import open_geotiff
 from p3vae.cli.styles.rasters import Categories, Category
 
 UNKNOWN_NAME = "unknown"
-_NO_COLOUR = "#808080"
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +121,8 @@ def dataset_grid(source: rasterio.DatasetReader) -> Grid:
 
 def _categories(path: Path, source: rasterio.DatasetReader, present: npt.NDArray[Any]) -> Categories:
     names, colours = category_names(path, source), class_colours(source)
-    named = {value for value, name in names.items() if name and value > 0}
-    return Categories(
-        tuple(
-            Category(value, names.get(value) or f"class {value}", colours.get(value, _NO_COLOUR))
-            for value in sorted(named | set(map(int, present)))
-        )
-    )
+    values = sorted({value for value, name in names.items() if name and value > 0} | set(map(int, present)))
+    called = [names.get(value) or f"class {value}" for value in values]
+    own = {name: colours.get(value) for value, name in zip(values, called, strict=True)}
+    shown = by_name.class_colours(called, own)
+    return Categories(tuple(Category(*item) for item in zip(values, called, shown, strict=True)))

@@ -11,6 +11,7 @@ import rasterio
 from rasterio.errors import RasterioError
 from rasterio.io import MemoryFile
 
+from p3vae.cli.colours import rgb_colour
 from p3vae.cli.rasters.files import gdal_environment
 from p3vae.cli.rasters.maps import MapFile
 from p3vae.cli.rasters.resample import SwathMap, on_map
@@ -75,7 +76,7 @@ def quantity_picture(mapped: MapFile, scale: tuple[Stop, ...], size: int) -> Ima
 
 def coloured(values: npt.NDArray[np.float64], scale: tuple[Stop, ...]) -> Image:
     """Values (rows, cols) in the colours of `scale`; NaN is transparent."""
-    stops = np.array([(*_rgb(stop.color), stop.alpha) for stop in scale], np.float64)
+    stops = np.array([(*rgb_colour(stop.color), stop.alpha) for stop in scale], np.float64)
     places = [stop.value for stop in scale]
     channels = [np.interp(np.nan_to_num(values), places, stops[:, k]) for k in range(4)]
     channels[3] = np.where(np.isfinite(values), channels[3], 0)
@@ -140,10 +141,6 @@ def _block_means(values: npt.NDArray[np.float64], step: int) -> npt.NDArray[np.f
     )
     with np.errstate(invalid="ignore"):
         return np.asarray(total / np.where(count > 0, count, np.nan))
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 def raster_style(path: Path) -> bytes | None:

@@ -60,7 +60,7 @@ def done_run(
     raise ProductError(
         f"lists a run that differs: {'; '.join(differing)}",
         path=manifest,
-        remedy="use --overwrite or choose another --output",
+        remedy="use --resume --overwrite, which makes only what differs anew, or choose another --output",
     )
 
 

@@ -227,7 +227,7 @@ def require_space(folder: Path, needed: int) -> None:
         return  # creating the folder will fail with the better message
     if free < needed:
         raise ProductError(
-            f"the disk has {free / 2**20:.0f} MB free and the products need {needed / 2**20:.0f} MB",
+            f"the disk has {free / 2**20:,.3g} MB free and the products need {needed / 2**20:,.3g} MB",
             path=folder,
             remedy="free some space or choose another --output",
         )

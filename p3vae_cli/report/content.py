@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
 
 _LEFT_OUT = ("probabilities", "fractions", "fractions_std", "plumes")
-_ALONE, _ONE_OF_MANY = 700, 320
-"""Largest side of a picture [pixels]."""
+_ONE_OF_MANY = 320
+"""Largest side of a picture where there are several scenes [pixels]."""
 _CROP = 12
 """Pixels around a plume in its picture."""
 _MOST_PLUMES = 30
@@ -49,7 +49,7 @@ class Extras:
 
 def section(entry: SceneProducts, extras: Extras, *, of: int) -> str:
     """Everything about one scene, as HTML; `of` scenes are on the page."""
-    size = _ALONE if of == 1 else _ONE_OF_MANY
+    size = page.LARGEST_PICTURE if of == 1 else _ONE_OF_MANY
     heading = f"<h2>{escape(entry.name)}</h2>" if of > 1 else ""
     parts = [f'<section id="{escape(entry.name, quote=True)}">{heading}', _summary(entry)]
     maps = {key: read_map(path) for key, path in entry.products.items() if _is_map(key, path)}

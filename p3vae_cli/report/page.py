@@ -16,6 +16,8 @@ from p3vae.cli.styles.rasters import Stop, figure
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
+LARGEST_PICTURE = 700
+"""Largest side of a picture [pixels]."""
 _HEAD = 1000
 """Characters in which `_GENERATOR` stands."""
 _GENERATOR = '<meta name="generator" content="p3vae">'

@@ -8,11 +8,19 @@ from pathlib import Path
 
 from p3vae.cli.console import note, stdout
 from p3vae.cli.errors import ProductError
-from p3vae.cli.report.page import is_page
+from p3vae.cli.report.page import LARGEST_PICTURE, is_page
 from p3vae.cli.run.settings import OutputSettings, is_raster
 from p3vae.cli.styles.qgis_project import PROJECT, is_foreign
 
 PAGE = "report.html"
+_COLOURS = 4
+"""Bytes of a pixel of a picture."""
+
+
+def more_files(outputs: OutputSettings, maps: int, pixels: int) -> tuple[list[str], int]:
+    """Names of what is made of the folder, and its bytes for a scene: a picture of it and of each map."""
+    names = [PAGE] * outputs.report + [PROJECT] * outputs.qgis
+    return names, (maps + 1) * min(pixels, LARGEST_PICTURE**2) * _COLOURS * outputs.report
 
 
 def common_folder(scenes: Sequence[Path], outputs: OutputSettings) -> Path:

@@ -43,10 +43,16 @@ def here(task: SceneTask, paths: Sequence[Path]) -> Generator[Outcome, None, Non
 
 def in_processes(task: SceneTask, paths: Sequence[Path], jobs: int) -> Generator[Outcome, None, None]:
     """Scenes side by side; a process that dies takes its own scene with it and is replaced."""
-    waiting = deque(paths)
+    waiting: deque[Path] = deque()
+    for path in paths:
+        done = task.done(path)
+        if done is None:
+            waiting.append(path)
+        else:
+            yield done
     workers: list[_Worker] = []
     try:
-        for number in range(min(jobs, len(paths))):
+        for number in range(min(jobs, len(waiting))):
             workers.append(_Worker.start(quiet(task), number, jobs))
         for worker in workers:
             worker.give(waiting)

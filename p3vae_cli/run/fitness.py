@@ -11,7 +11,7 @@ import numpy as np
 from p3vae.cli.errors import BandMismatchError, ModelFileError, P3vaeError, SceneError
 from p3vae.cli.run.model_files import model_errors
 from p3vae.cli.scenes.base import Quantity, Scene
-from p3vae.models.landcover.bands import FEWEST_COVERED, FEWEST_USABLE, usable_bands
+from p3vae.models.landcover.usable import FEWEST_COVERED, FEWEST_USABLE, usable_bands
 from p3vae.models.methane.bands import SAME_BAND_NM
 from p3vae.physics.spectral_response import (
     METHANE_NM,

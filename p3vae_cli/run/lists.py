@@ -13,6 +13,8 @@ from typing import Literal, Self
 
 from p3vae.cli.errors import ExitCode, P3vaeError, UsageError
 
+_LOOKED_AT = 4096
+"""Of a list, for bytes that images have and names have not [bytes]."""
 OnError = Literal["skip", "stop"]
 
 
@@ -76,6 +78,10 @@ def _listed(content: bytes, null: bool, source: str | Path) -> list[Path]:
     """Names as the file system has them, byte by byte: they need not be UTF-8."""
     if null:
         return [Path(os.fsdecode(name)) for name in content.split(b"\0") if name]
+    if any(0 < byte < ord("\t") for byte in content[:_LOOKED_AT]):
+        raise UsageError(
+            "is no list of names", path=source, remedy="give one path per line, or the scene itself"
+        )
     if b"\0" in content:
         raise UsageError("holds zero bytes", path=source, remedy="use -0 for the output of find -print0")
     lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 from collections.abc import Iterator
@@ -41,6 +42,15 @@ def find_model(path: Path | None) -> Path:
     return named[str(path)] if str(path) in named and not path.exists() else path
 
 
+def _no_such_model(path: Path) -> ModelFileError:
+    names = [shipped.stem for shipped in shipped_models()]
+    near = difflib.get_close_matches(path.stem, names, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return ModelFileError(
+        "there is no such model file", path=path, remedy=f"{meant}shipped are {', '.join(names)}"
+    )
+
+
 def model_name(path: Path | None) -> str:
     """How messages call a model."""
     return find_model(path).name
@@ -49,9 +59,10 @@ def model_name(path: Path | None) -> str:
 def load_land_cover(path: Path | None, device: str = "auto") -> LandCoverModel:
     """A land-cover model from its file; None is the shipped one. One is kept, however many scenes it maps."""
     chosen = find_model(path)
+    if not os.path.lexists(chosen):
+        raise _no_such_model(chosen)
     with model_errors(chosen):
-        written_ns = chosen.stat().st_mtime_ns if chosen.is_file() else 0
-        return _loaded(chosen, resolve_device(device), written_ns)
+        return _loaded(chosen, resolve_device(device), chosen.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=1)

@@ -55,6 +55,8 @@ def failed(scene: Path, error: BaseException) -> Outcome:
     """The outcome of a scene that raised; what stops the whole run is raised again."""
     if isinstance(error, InterruptedRunError) or not isinstance(error, Exception):
         raise error
+    if _struck(error):
+        raise KeyboardInterrupt from error
     if isinstance(error, P3vaeError):
         return Outcome(scene, "failed", error=error)
     if isinstance(error, MemoryError):
@@ -68,3 +70,9 @@ def failed(scene: Path, error: BaseException) -> Outcome:
         f"internal error: {reported}", path=scene, remedy="--log-file keeps the details for a report"
     )
     return Outcome(scene, "failed", error=reason, trace="".join(traceback.format_exception(error)))
+
+
+def _struck(error: BaseException) -> bool:
+    """Whether it was a signal in the end: a compiled library struck while it is imported fails otherwise."""
+    cause = error.__cause__ or error.__context__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _struck(cause))

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from p3vae.cli.console import note, stderr, stdout
-from p3vae.cli.errors import P3vaeError, UsageError
+from p3vae.cli.errors import InterruptedRunError, P3vaeError, UsageError
 from p3vae.cli.records.manifest import finite
 from p3vae.cli.run.lists import SomeScenesFailedError
 from p3vae.cli.run.outcomes import Outcome
@@ -25,8 +25,6 @@ from p3vae.cli.run.summaries import print_summary
 
 _LONGEST_LINE = 10_000
 """Of a log, as far as it is looked at [bytes]."""
-_MOST_FAILURES = 20
-"""Failed scenes that the closing table names; the log and the JSON lines have all."""
 
 
 class Reporter:
@@ -61,9 +59,13 @@ class Reporter:
         self._note_down({"event": "scene", **outcome.as_record(), **_trace(outcome)})
         if self._outputs.as_json:
             stdout().out(json.dumps(finite(outcome.as_record())), highlight=False)
-        elif outcome.shown is not None and not self._outputs.quiet:
+        elif outcome.shown is not None and self._shows_tables:
             print_summary(outcome.shown)
         self._say(outcome)
+
+    @property
+    def _shows_tables(self) -> bool:
+        return not self._outputs.quiet and (len(self._scenes) == 1 or self._outputs.verbose)
 
     def _say(self, outcome: Outcome) -> None:
         """One line on stderr, where there are several scenes."""
@@ -87,6 +89,9 @@ class Reporter:
         self._note_down({"event": "end" if error is None else "stopped", **self._counts()})
         if self._log is not None:
             self._log.close()
+        if isinstance(error, InterruptedRunError | KeyboardInterrupt) and len(self._scenes) > 1:
+            done = sum(outcome.status in ("done", "skipped") for outcome in self._outcomes.values())
+            note(f"{done} of {len(self._scenes)} scenes are done; the same line goes on with the others")
         if error is None and len(self._scenes) > 1 and not self._outputs.quiet:
             self._print_closing_table(stderr() if self._outputs.as_json else stdout())
 
@@ -132,16 +137,13 @@ class Reporter:
             table.add_row(
                 status, f"{count:,}", f"{pixels:,}" * bool(pixels), f"{seconds:,.1f}" * bool(seconds)
             )
-        table.add_row("all", f"{len(self._scenes):,}", "", f"{time.monotonic() - self._started:,.1f}")
+        table.add_row(
+            "all, by the clock", f"{len(self._scenes):,}", "", f"{time.monotonic() - self._started:,.1f}"
+        )
         console.print(table)
         size = sum(o.record.get("estimated_bytes", 0) for o in self._outcomes.values())
         if size:
             console.print(f"products before compression: {size / 1e9:,.2f} GB", highlight=False)
-        errors = [outcome.error for outcome in self._outcomes.values() if outcome.error is not None]
-        for error in errors[:_MOST_FAILURES]:
-            console.print(f"failed: {error}", highlight=False, soft_wrap=True)
-        if len(errors) > _MOST_FAILURES:
-            console.print(f"failed: {len(errors) - _MOST_FAILURES} more", highlight=False)
 
 
 def _require_log(path: Path) -> None:

@@ -103,6 +103,14 @@ class OutputSettings(Settings):
         False, "--json", group=OUTPUT, decides=False, help="One JSON line per scene on stdout."
     )
     quiet: bool = option(False, "-q", "--quiet", group=OUTPUT, decides=False, help="Only errors.")
+    verbose: bool = option(
+        False,
+        "-v",
+        "--verbose",
+        group=OUTPUT,
+        decides=False,
+        help="Tables of classes and figures also where there are several scenes.",
+    )
     show_progress: bool | None = option(
         None,
         "--progress/--no-progress",

@@ -16,6 +16,7 @@ from p3vae.cli.records.resume import done_run, hashed_files, named_products, sam
 from p3vae.cli.records.stac import collection_name
 from p3vae.cli.records.staging import require_folder, require_free, writing
 from p3vae.cli.records.transactions import finish_dead_run
+from p3vae.cli.run.after_run import more_files
 from p3vae.cli.run.make import Target, make_products, mapped_area
 from p3vae.cli.run.maps import MapFiles
 from p3vae.cli.run.outcomes import Outcome, Shown, failed
@@ -61,12 +62,19 @@ class SceneTask:
         inputs = (*scenes, *declared_inputs(), *([outputs.mask] if outputs.mask else []))
         return cls(settings, scene_settings, outputs, hashed_files(asked), inputs)
 
+    def done(self, path: Path) -> Outcome | None:
+        """The outcome of a scene for which there is nothing to do, or whose earlier run is in the way."""
+        try:
+            return self._done(path)
+        except BaseException as error:
+            return failed(path, error)
+
     def __call__(self, path: Path, label: str = "") -> Outcome:
         """Map a scene, unless that is done; whatever goes wrong is part of the outcome."""
+        done = self.done(path)
+        if done is not None:
+            return done
         try:
-            done = self._done(path)
-            if done is not None:
-                return done
             try:
                 self.settings.load()
             except P3vaeError as error:
@@ -145,6 +153,8 @@ class SceneTask:
         names = Target(folder, stem).names(mapper)
         more = sum(end.endswith(".tif") for end in mapper.files)  # class maps, a byte a pixel
         size = area.pixels * (sum(spec.bytes_per_pixel for spec in mapper.specs.values()) + more)
+        pages, bytes_of_pages = more_files(self.outputs, len(mapper.specs), area.pixels)
+        names, size = names + pages, size + bytes_of_pages
         seconds = self.settings.seconds_per_scene + values / self.settings.values_per_second
         estimate = {"pixels": area.pixels, "estimated_bytes": size, "estimated_seconds": seconds}
         return Outcome(path, "to do", estimate | {"files": names})

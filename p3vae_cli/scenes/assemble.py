@@ -57,11 +57,7 @@ def _assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
     raw = _with_wavelengths_file(replace(raw, grid=_without_useless_points(raw.grid)), options)
     wavelength = raw.wavelength_nm
     if wavelength is None:
-        raise UnclearSceneError(
-            "has no wavelengths",
-            path=raw.path,
-            remedy="give them with --wavelengths CSV (wavelength_nm), or a sensor, e.g. sentinel-2",
-        )
+        raise _unclear_without_wavelengths(raw, options)
     if len(wavelength) != len(raw.good):
         raise SceneError(
             f"lists {len(wavelength)} wavelengths for {len(raw.good)} bands",
@@ -94,6 +90,21 @@ def _assemble(raw: RawScene, driver: str, options: SceneSettings) -> Scene:
         flags=raw.flags,
         quality_mask=options.quality_mask,
     )
+
+
+def _unclear_without_wavelengths(raw: RawScene, options: SceneSettings) -> UnclearSceneError:
+    """Says all that is missing, not one thing a run."""
+    missing = ["wavelengths"]
+    give = ["--wavelengths CSV (wavelength_nm) or a sensor, e.g. --wavelengths sentinel-2"]
+    typical = _typical(_samples(raw, np.arange(len(raw.good)))) if raw.guessed_scale else 0.0
+    if typical > _TYPICAL_REFLECTANCE_LIMIT:
+        missing.append(f"scale (typical value {typical:.4g})")
+        give.append(f"--scale {_usual_scale(typical)}")
+    if _acquisition(raw, options).sun_zenith_deg is None:
+        missing.append("sun")
+        give.append("--sun-zenith DEG for land cover and methane")
+    listed = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
+    return UnclearSceneError(f"has no {listed}", path=raw.path, remedy=f"give {', '.join(give)}")
 
 
 def _without_useless_points(grid: Grid) -> Grid:
@@ -195,17 +206,25 @@ def _missing(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 
 
 def _check_reflectance_range(raw: RawScene, samples: npt.NDArray[np.float32]) -> None:
-    spectra = samples[np.nan_to_num(samples).any(axis=1)]
-    values = spectra[np.isfinite(spectra)]
-    typical = float(np.median(values)) if len(values) else 0.0
+    typical = _typical(samples)
     if typical <= _TYPICAL_REFLECTANCE_LIMIT:
         return
-    scale = "0.01" if typical < 100 else "1e-4"
     raise UnclearSceneError(
         f"typical value {typical:.4g} is no reflectance, and no scale is given in the file",
         path=raw.path,
-        remedy=f"add --scale {scale} for scaled reflectance, or --quantity radiance",
+        remedy=f"add --scale {_usual_scale(typical)} for scaled reflectance, or --quantity radiance",
     )
+
+
+def _typical(samples: npt.NDArray[np.float32]) -> float:
+    """Median of the values of pixels that are not black."""
+    spectra = samples[np.nan_to_num(samples).any(axis=1)]
+    values = spectra[np.isfinite(spectra)]
+    return float(np.median(values)) if len(values) else 0.0
+
+
+def _usual_scale(typical: float) -> str:
+    return "0.01" if typical < 100 else "1e-4"
 
 
 def _acquisition(raw: RawScene, options: SceneSettings) -> Acquisition:

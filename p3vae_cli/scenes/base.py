@@ -227,6 +227,8 @@ def reading(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise SceneError("may not be read", path=path, remedy="check the file's permissions") from error
     except (OSError, RasterioError, RuntimeError, EOFError) as error:
+        if not _is_there(path):
+            raise SceneError("no such file", path=path, remedy="check the path") from error
         too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
         raise SceneError(
             f"cannot be read: {_one_line(error)}",
@@ -245,6 +247,17 @@ def reading(path: Path) -> Iterator[None]:
             path=path,
             remedy="check that it is the product its name says, and complete",
         ) from error
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file of that name; True for a name that nobody may look up."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def as_slice(index: BandIndex) -> slice | BandIndex:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from p3vae.cli.colours import rgb_colour
 from p3vae.cli.scenes.xml import parse_xml
 
 _NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -76,7 +77,7 @@ class Categories:
 
     def rgba(self) -> dict[int, tuple[int, int, int, int]]:
         """Colour table: value to (red, green, blue, alpha); 0 is transparent."""
-        return {0: (0, 0, 0, 0)} | {item.value: (*_rgb(item.color), item.alpha) for item in self.items}
+        return {0: (0, 0, 0, 0)} | {item.value: (*rgb_colour(item.color), item.alpha) for item in self.items}
 
     def names(self) -> list[str]:
         """Names by value, from 0 on; empty where no class has that value."""
@@ -308,7 +309,7 @@ def _stops(ramp: Ramp, low: float, high: float) -> list[tuple[float, str, int]]:
     if ramp.shown_from is None or not low < ramp.shown_from < high:
         return stops
     shown = [stop for stop in stops if stop[0] > ramp.shown_from]
-    before, after = (_rgb(colors[len(colors) - len(shown) + k]) for k in (-1, 0))
+    before, after = (rgb_colour(colors[len(colors) - len(shown) + k]) for k in (-1, 0))
     share = 1.0 - (shown[0][0] - ramp.shown_from) / step
     mixed = "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(before, after, strict=True))
     edge = ramp.shown_from
@@ -367,9 +368,5 @@ def _number(value: float) -> str:
     return f"{value:.9g}"
 
 
-def _rgb(color: str) -> tuple[int, int, int]:
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
-
-
 def _rgba_text(color: str) -> str:
-    return ",".join(str(part) for part in (*_rgb(color), 255))
+    return ",".join(str(part) for part in (*rgb_colour(color), 255))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 from xml.etree import ElementTree as ET
 
+from p3vae.cli.colours import rgb_colour
 from p3vae.cli.styles.rasters import Category, qml_text
 
 Shape = Literal["fill", "marker"]
@@ -115,7 +116,7 @@ def class_style(field: str, items: Sequence[Category], shape: Shape = "fill") ->
             symbol=str(number),
             render="true",
         )
-        red, green, blue = (int(item.color[k : k + 2], 16) for k in (1, 3, 5))
+        red, green, blue = rgb_colour(item.color)
         colours = {"color": f"{red},{green},{blue},150", "outline_color": f"{red},{green},{blue},255"}
         _symbol(symbols, str(number), shape, {**colours, "outline_width": "0.4", "style": "solid"})
     return qml_text(root)

@@ -137,6 +137,7 @@ def test_info_and_the_command_agree_about_methane(tmp_path) -> None:
         ("classify", TOWN, "-m", "town"),
         ("classify", TOWN, "-m", "town", "--probabilities", "--smooth", 2),
         ("classify", TOWN, "--materials", "--fractions"),
+        ("classify", TOWN, "-m", "town", "--report", "--qgis"),
         ("irradiance-map", TOWN, "-m", "town", "--relight"),
         ("invert-methane", METHANE),
         ("brightness", TOWN),
@@ -151,5 +152,6 @@ def test_a_dry_run_is_right_about_files_and_bytes(tmp_path, options) -> None:
     rasters = list((tmp_path / "out").glob("*.tif"))
     assert set(promised["files"]) <= made
     assert {path.name for path in rasters} <= set(promised["files"])
-    size = sum(uncompressed(path) for path in rasters)
+    page = tmp_path / "out" / "report.html"
+    size = sum(uncompressed(path) for path in rasters) + (page.stat().st_size if page.exists() else 0)
     assert promised["estimated_bytes"] / 2 <= size <= 2 * promised["estimated_bytes"]

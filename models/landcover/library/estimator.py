@@ -36,6 +36,7 @@ class LibraryEstimator:
     gives_misfit: ClassVar[bool] = True
     takes_terrain: ClassVar[bool] = True
     methods: ClassVar[tuple[Method, ...]] = ("posterior", "classifier")
+    coupling: ClassVar[float | None] = None
 
     mixture: Mixture
     class_prior: FloatArray

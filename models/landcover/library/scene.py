@@ -73,6 +73,11 @@ class Basis:
         constant = np.full(len(wavelength_nm), _CONSTANT)
         return cls(np.cos(np.pi * np.arange(_COSINES)[:, None] * position), np.stack([*decays, constant]))
 
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return len(self.gains) + len(self.offsets)
+
     def select(self, columns: npt.NDArray[np.integer[Any]]) -> Basis:
         """At some of the bands."""
         return Basis(self.gains[:, columns], self.offsets[:, columns])

@@ -20,6 +20,7 @@ of linear discriminant analysis.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -85,6 +86,8 @@ class PosteriorSolver:
     lower: Tensor
     """ℓ, (components · classes, rows, rows)."""
     level: float
+    light_rows: int
+    """Rows of u that are light, the last ones: that of neighbours if there is any, w and z."""
 
     @classmethod
     def build(
@@ -126,6 +129,7 @@ class PosteriorSolver:
             stored(np.repeat(prior.mean.T, classes, axis=1)),
             stored(torch.cat([table.lower for table in tables])),
             level,
+            3 if prior.adjacency_std else 2,
         )
 
     def to(self, device: str) -> Self:
@@ -171,7 +175,7 @@ class PosteriorSolver:
         factors, linear, rows = torch.split_with_sizes(product, widths, 1)
         rows = rows.reshape(len(x), *self.bias.shape) + self.bias
         of_light = factors.reshape(len(x), len(self.log_prior), -1).square().sum(2)
-        quadratic = rows.square().sum(1).mul_(0.5).add_(linear).add_(self.constant)
+        quadratic = _squares(rows.unbind(1)).mul_(0.5).add_(linear).add_(self.constant)
         quadratic.view(len(x), *self.log_prior.shape).add_(of_light[:, :, None], alpha=0.5)
         # A product with a vector would round by the place of a pixel in its piece; a sum of a row does not.
         return _Evidence(quadratic, rows, x.square_().mul_(self.precision).sum(1))
@@ -210,7 +214,7 @@ class PosteriorSolver:
             variances, open_level = variances * both.kept, open_level * both.kept.sqrt()
         largest, best = joint.max(1, keepdim=True)
         joint -= largest  # which may be millions: single precision is kept for differences
-        logits = joint.view(len(joint), *self.log_prior.shape).logsumexp(1)
+        logits = _log_sum(joint.view(len(joint), *self.log_prior.shape))
         weight = joint.softmax(1) if weight is None else weight
         mean, brightness = ((weight * values).sum(1) for values in (sun, open_level))
         second = (weight * (sun.square() + variances)).sum(1)
@@ -229,7 +233,21 @@ class PosteriorSolver:
         best = joint.argmax(1)
         u = evidence.rows[torch.arange(len(best), device=best.device), :, best]
         found = torch.linalg.solve_triangular(self.lower[best].mT, u[:, :, None], upper=True)[:, :, 0]
-        return torch.cat([self.light[:, best].T + found[:, [-1, -2]], found[:, :-3]], 1)
+        return torch.cat([self.light[:, best].T + found[:, [-1, -2]], found[:, : -self.light_rows]], 1)
+
+
+def _squares(rows: tuple[Tensor, ...]) -> Tensor:
+    """Sum of the squares of tensors, with one temporary."""
+    total = rows[0].square()
+    for row in rows[1:]:
+        total.addcmul_(row, row)
+    return total
+
+
+def _log_sum(values: Tensor) -> Tensor:
+    """`logsumexp` over the second axis, which is short."""
+    largest = reduce(torch.maximum, values.unbind(1))
+    return (values - largest[:, None]).exp_().sum(1).log_().add_(largest)
 
 
 class _Component(NamedTuple):
@@ -263,7 +281,7 @@ def _component(
     ordered = torch.cat(
         [
             level * torch.as_tensor(library.directions),
-            (adjacency_std * reflectance.mean(0) * reflectance)[:, None],
+            *([(adjacency_std * reflectance.mean(0) * reflectance)[:, None]] if adjacency_std else []),
             (diffuse * reflectance)[:, None],
             (direct * reflectance)[:, None],
         ],

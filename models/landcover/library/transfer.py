@@ -27,12 +27,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.bands import FEWEST_USABLE, usable_bands
 from p3vae.models.landcover.estimator import Frame, part
 from p3vae.models.landcover.library.decoder import FloatArray
 from p3vae.models.landcover.library.materials import MaterialEstimator
 from p3vae.models.landcover.model import LandCoverModel
 from p3vae.models.landcover.types import TrainingError, TrainingSet
+from p3vae.models.landcover.usable import FEWEST_USABLE, usable_bands
 from p3vae.physics.illumination import SpectralIrradiance
 from p3vae.physics.spectral_response import Bands
 

@@ -25,7 +25,7 @@ from p3vae.models.methane.background.posterior import (
 )
 from p3vae.models.methane.types import MethaneSettings, PlumeOptics
 
-COLUMN_GROUPS = 4
+LEARNED_COLUMN_GROUPS = 4
 """Detector columns are treated in this many groups of neighbours: a smile changes slowly across them."""
 
 
@@ -189,6 +189,6 @@ def _column_optics(optics: PlumeOptics) -> list[PlumeOptics]:
     columns = optics.detector_columns
     if columns is None:
         return [optics]
-    groups = min(COLUMN_GROUPS, columns)
+    groups = min(LEARNED_COLUMN_GROUPS, columns)
     edges = [-(-g * columns // groups) for g in range(groups + 1)]
     return [optics.of_columns(start, stop) for start, stop in pairwise(edges)]

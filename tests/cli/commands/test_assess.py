@@ -19,6 +19,7 @@ from tests.cli.calls import refusal, run
 
 PLACE = Affine(30.0, 0.0, 500_000.0, 0.0, -30.0, 4_800_000.0)
 UTM = "EPSG:32631"
+LEGEND = {1: "tile", 2: "soil", 3: "grass"}
 
 
 def write_raster(path: Path, values, names=None, *, nodata=None, crs=UTM, transform=PLACE, tags=None) -> Path:
@@ -124,8 +125,7 @@ def small(tmp_path):
     wrong = rng.random(truth.shape) < 0.2
     values = np.where(wrong, truth % 3 + 1, truth).astype(np.uint8)
     values[:5], values[5:10] = 0, 255
-    names = {1: "tile", 2: "soil", 3: "grass", 255: "unknown"}
-    write_raster(tmp_path / "a_landcover.tif", values, names, nodata=0)
+    write_raster(tmp_path / "a_landcover.tif", values, LEGEND | {255: "unknown"}, nodata=0)
     return tmp_path, values, truth
 
 
@@ -151,14 +151,52 @@ def test_points_in_another_crs_and_values_without_names(small) -> None:
     found = assessed(folder / "a_landcover.tif", "--reference", points, "--class-field", "seen")
     assert found["overall"]["accuracy"] == pytest.approx((values == truth)[rows, cols].mean())
     nameless = write_raster(folder / "truth.tif", truth, nodata=0)
-    assert assessed(folder / "a_landcover.tif", "--reference", nameless)["samples"] == 1500
+    by_number = assessed(folder / "a_landcover.tif", "--reference", nameless, "--class-map", "values")
+    assert by_number["samples"] == 1500
+    said = refusal(1, "assess", folder / "a_landcover.tif", "--reference", nameless)
+    assert (
+        "class 1, class 2, class 3 are not in the map, which has 1 " in said and "--class-map values" in said
+    )
+    table = folder / "names.csv"
+    table.write_text("reference,map\n1,Tile\n2,soil\n3,grass\n")
+    named = assessed(folder / "a_landcover.tif", "--reference", nameless, "--class-map", table)
+    assert named["overall"] == by_number["overall"]
+
+
+def test_a_finer_reference_and_unknown_pixels_are_said(small) -> None:
+    folder, values, truth = small
+    fine = write_raster(
+        folder / "fine.tif", truth.repeat(2, 0).repeat(2, 1), nodata=0, transform=PLACE @ Affine.scale(0.5)
+    )
+    found = assessed(folder / "a_landcover.tif", "--reference", fine, "--class-map", "values")
+    assert any("its pixels of 15 are brought to those of the map, 30" in note for note in found["notes"])
+    unknown = f"{int((values == 255).sum())} pixels"
+    assert any(note.startswith(unknown) and "no stratum" in note for note in found["notes"])
+
+
+def test_classes_are_no_reference_for_a_quantity(small) -> None:
+    folder, _, truth = small
+    write_raster(folder / "q_confidence.tif", np.full(truth.shape, 0.5, np.float32), nodata=np.nan)
+    said = refusal(1, "assess", folder / "q_confidence.tif", "--reference", folder / "a_landcover.tif")
+    assert "holds classes, and the map a quantity" in said
+
+
+def test_a_missing_map_is_not_called_damaged(small, tmp_path) -> None:
+    folder, _, _ = small
+    for call in (
+        ("assess", tmp_path / "no.tif", "--reference", folder / "a_landcover.tif"),
+        ("stats", tmp_path / "no.tif", "--zones", folder / "a_landcover.tif"),
+        ("smooth", tmp_path / "no.tif", "-o", tmp_path / "s.tif"),
+        ("change", folder / "a_landcover.tif", tmp_path / "no.tif"),
+    ):
+        assert "no.tif: no such file (check the path)" in run(*call).output
 
 
 def test_reliability_of_the_confidence_beside_the_map(small) -> None:
     folder, values, truth = small
     confidence = np.random.default_rng(2).random(truth.shape).astype(np.float32)
     write_raster(folder / "a_confidence.tif", confidence, nodata=np.nan)
-    reference = write_raster(folder / "truth.tif", truth, nodata=0)
+    reference = write_raster(folder / "truth.tif", truth, LEGEND, nodata=0)
     found = assessed(folder / "a_landcover.tif", "--reference", reference)["reliability"]
     expected = reliability(confidence[10:].ravel(), (values == truth)[10:].ravel(), bins=10)
     assert found["samples"] == expected.count.tolist()
@@ -169,7 +207,7 @@ def test_two_maps_on_the_same_samples(small) -> None:
     folder, values, truth = small
     better = np.where(np.random.default_rng(3).random(truth.shape) < 0.1, truth % 3 + 1, truth)
     write_raster(folder / "b.tif", better.astype(np.uint8), {1: "tile", 2: "soil", 3: "grass"}, nodata=0)
-    reference = write_raster(folder / "truth.tif", truth, nodata=0)
+    reference = write_raster(folder / "truth.tif", truth, LEGEND, nodata=0)
     call = ("--reference", reference, "--compare", folder / "b.tif")
     found = assessed(folder / "a_landcover.tif", *call)["compared_with"]
     first, second = (values == truth)[10:], (better == truth)[10:]
@@ -184,7 +222,7 @@ def test_two_maps_on_the_same_samples(small) -> None:
 
 def test_a_table_for_spreadsheets(small) -> None:
     folder, _, truth = small
-    reference = write_raster(folder / "truth.tif", truth, nodata=0)
+    reference = write_raster(folder / "truth.tif", truth, LEGEND, nodata=0)
     call = ("assess", folder / "a_landcover.tif", "--reference", reference, "--csv", folder / "t.csv")
     assert run(*call, "--html", folder / "t.html").exit_code == 0
     assert "User&#x27;s" in (folder / "t.html").read_text()
@@ -279,7 +317,7 @@ def test_a_sample_is_stratified_random_and_can_be_labelled(small) -> None:
     found = assessed(folder / "a_landcover.tif", "--reference", made)
     gap = abs(found["overall"]["area_adjusted"] - (values == truth)[10:].mean())
     assert found["samples"] == 200 and gap < 2 * found["overall"]["area_adjusted_ci95"]
-    assert not found["notes"]
+    assert ["are unknown" in note for note in found["notes"]] == [True]
     assert "exists already" in refusal(1, "sample", folder / "a_landcover.tif", "-o", made)
     assert "holds a quantity" in refusal(
         2, "sample", Path("sample_data/town_irradiance_truth.tif"), "-o", folder / "x.gpkg"

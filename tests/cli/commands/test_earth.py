@@ -9,6 +9,7 @@ import pytest
 import rasterio
 from affine import Affine
 
+from p3vae.physics.clouds import cloud_over
 from p3vae.physics.snow import snow_albedo
 from p3vae.physics.water import water_reflectance, wet_reflectance
 from tests.cli.calls import refusal, run
@@ -61,7 +62,7 @@ def test_one_command_maps_a_scene_nobody_trained_for(tmp_path):
     fractions = read(tmp_path / "a_fractions.tif")
     np.testing.assert_allclose(fractions.sum(0), 1, atol=1e-3)
     with rasterio.open(tmp_path / "a_fractions.tif") as raster:
-        assert raster.descriptions[0] == "tree" and raster.count == 8
+        assert raster.descriptions[0] == "tree" and raster.count == 9
         assert fractions[raster.descriptions.index("water"), :4].mean() > 0.7
     light = read(tmp_path / "a_irradiance.tif")[0, 4:8]
     assert np.median(light) == pytest.approx(np.cos(np.radians(35.0)), abs=0.15)
@@ -128,7 +129,7 @@ def test_info_shows_the_card_of_a_model():
     for said in ("ICRAF-ISRIC", "CC-BY 4.0", "Limits", "Mean reflectance", "▁"):
         assert said in text
     card = json.loads(run("info", "earth", "--json").stdout)
-    assert card["classes"]["ids"][0] == 10 and len(card["spectra"]) == 8
+    assert card["classes"]["ids"][0] == 10 and len(card["spectra"]) == 9
 
 
 def test_info_of_a_scene_says_that_earth_fits(tmp_path):
@@ -153,12 +154,52 @@ def test_a_scene_of_water_alone_is_water(tmp_path):
     assert (read(tmp_path / "a_landcover.tif") == 80).all()
 
 
-def test_clouds_are_snow_or_unknown_as_the_card_says(tmp_path):
-    """A thick cloud: bright and white, weakly absorbing beyond 1500 nm."""
-    cloud = np.where(FULL < 1450, 0.75, np.where(FULL < 1900, 0.6, 0.45))
-    path, options = one_ground(tmp_path / "a.tif", cloud)
-    done = run("classify", path, *options, "-o", tmp_path, "--unknown")
-    assert done.exit_code == 0, done.output
-    assert np.isin(read(tmp_path / "a_landcover.tif"), (70, 255)).mean() > 0.9
-    limits = json.loads(run("info", "earth", "--json").stdout)["description"]["limits"]
-    assert any(text.startswith("Clouds are no class") for text in limits)
+@pytest.mark.parametrize(("depth", "phase"), [(5.0, "water"), (40.0, "water"), (5.0, "ice"), (40.0, "ice")])
+def test_a_cloud_is_cloud_over_dark_and_bright_ground(tmp_path, depth, phase):
+    for number, ground in enumerate((canopy(FULL), water_reflectance(FULL), np.full(len(FULL), 0.3))):
+        cloud = cloud_over(FULL, ground, depth, 12.0 if phase == "water" else 30.0, phase)
+        path, options = one_ground(tmp_path / f"{number}.tif", cloud)
+        done = run("classify", path, *options, "-o", tmp_path)
+        assert done.exit_code == 0, done.output
+        assert (read(tmp_path / f"{number}_landcover.tif") == 130).mean() > 0.95
+
+
+def test_without_bands_about_1600_nm_snow_and_cloud_are_one_class(tmp_path):
+    nm = np.arange(420.0, 1000.0, 10.0)
+    path, options = one_ground(tmp_path / "a.tif", cloud_over(nm, canopy(nm), 30.0), nm)
+    done = run("classify", path, *options, "-o", tmp_path)
+    assert "snow and ice and cloud are one class" in done.stderr
+    assert (read(tmp_path / "a_landcover.tif") == 70).mean() > 0.95
+
+
+def test_a_scale_that_no_light_explains_is_said(tmp_path):
+    ground = canopy(FULL)
+    for scale, said in ((1.0, False), (0.02, True), (8.0, True)):
+        path, options = one_ground(tmp_path / f"{scale}.tif", scale * ground)
+        done = run("classify", path, *options, "-o", tmp_path)
+        assert done.exit_code == 0, done.output
+        assert ("the direct light of land is" in done.output) == said
+
+
+def test_a_gain_of_the_scene_is_said_and_undone(tmp_path):
+    """A blue too bright by a fifth, as a wrong atmospheric correction gives."""
+    path, options = scene(tmp_path / "a.tif", FULL)
+    with rasterio.open(path, "r+") as raster:
+        gain = 1 + 0.3 * np.exp(-(FULL - 400) / 300)
+        raster.write((raster.read() * gain[:, None, None]).astype(np.float32))
+    done = run("classify", path, *options, "-o", tmp_path)
+    assert "compared with the libraries of earth" in done.stderr
+    manifest = json.loads((tmp_path / "a_p3vae.json").read_text())
+    assert "scene" in str(manifest)
+    left = run("classify", path, *options, "-o", tmp_path / "left", "--no-scene-gain")
+    assert "compared with the libraries" not in left.stderr
+
+
+def test_the_classifier_needs_bands_that_a_network_knows(tmp_path):
+    path, options = scene(tmp_path / "a.tif", np.arange(1480.0, 2400.0, 10.0))
+    call = ("classify", path, *options, "-o", tmp_path / "q", "--method", "classifier")
+    done = run(*call)
+    assert done.exit_code == 2 and "--method classifier" in done.stderr and not (tmp_path / "q").exists()
+    path, options = scene(tmp_path / "b.tif", FULL)
+    assert run("classify", path, *options, "-o", tmp_path, "--method", "classifier").exit_code == 0
+    assert (read(tmp_path / "b_landcover.tif")[0, 8:] == 70).all()

@@ -19,6 +19,7 @@ from benchmarks.earth_library.legend import CLASSES, MATERIALS, legend
 from benchmarks.earth_library.sources import SOURCES, model_bands, read_spectra
 from p3vae.cli.run.model_files import default_land_cover
 from p3vae.models.landcover.library.decoder import LightPrior
+from p3vae.models.landcover.library.scene import Basis, fitted_coefficients
 from p3vae.models.landcover.library.solver import PosteriorSolver
 from p3vae.models.landcover.model import load_model
 from p3vae.models.landcover.sensors import fit_sensor, usable_bands
@@ -112,8 +113,8 @@ def test_the_product_of_lower_rank_gives_the_same_posterior(earth):
 def test_without_the_short_wave_infrared_bare_and_dry_are_one_class(earth):
     fit = fit_sensor(earth, sensor(400, 1000, 10))
     assert "bare ground or dry vegetation" in fit.model.legend.names
-    assert len(fit.model.legend) == len(earth.legend) - 1
-    assert len(fit.notes) == 1 and "2000-2400 nm" in fit.notes[0]
+    assert len(fit.model.legend) == len(earth.legend) - 2
+    assert "2000-2400 nm" in fit.notes[0] and "1500-1800 nm" in fit.notes[1]
     assert fit_sensor(earth, sensor(400, 2450, 10)).notes == ()
     assert not usable_bands(earth.bands, sensor(1370, 1440, 10)).any()
 
@@ -236,3 +237,36 @@ def test_the_build_refuses_files_it_was_not_written_for(libraries, monkeypatch, 
     with pytest.raises(SystemExit, match="not the file this was written for"):
         build_command.main()
     assert not (tmp_path / "out.p3vae").exists()
+
+
+def in_relief(earth, count, seed):
+    """Library ground on slopes and in shade, (pixels, bands)."""
+    rng = np.random.default_rng(seed)
+    light, library = earth.irradiance, earth.estimator.library
+    known = ("grass", "asphalt", "soil", "clay tile", "concrete and stone")
+    land = library.mean[np.isin(material_names(earth), known)]
+    of = rng.integers(len(land), size=count)
+    z, w = rng.uniform(0.05, 0.9, (count, 1)), rng.uniform(0.5, 1, (count, 1))
+    seen = (z * light.direct_ratio + w * light.diffuse_ratio) * land[of]
+    return (seen + rng.normal(0, 0.003, seen.shape)).astype(np.float32)
+
+
+def test_relief_is_not_taken_for_a_gain_of_the_scene(earth):
+    basis = Basis.at(earth.bands.wavelength_nm)
+    found = fitted_coefficients(in_relief(earth, 1000, 0).astype(float), earth.estimator._classes, basis)
+    assert np.abs(basis.gain(found) - 1).max() < 0.03 and np.abs(basis.offset(found)).max() < 0.006
+
+
+@pytest.mark.parametrize("blue", [-0.03, 0.03])
+def test_haze_of_the_scene_is_found_for_the_most_part(earth, blue):
+    spectra, nm = in_relief(earth, 1000, 1), earth.bands.wavelength_nm
+    haze = blue * np.exp(-(nm - 400) / 150)
+    plain, changed = (earth.in_scene(one)[1] for one in (spectra, (spectra + haze).astype(np.float32)))
+    found = changed.offset - plain.offset
+    assert np.abs(found - haze).max() < 0.4 * abs(blue)
+    assert found[0] / haze[0] > 0.6
+
+
+def test_without_short_wave_infrared_no_gain_is_taken_from_a_scene(earth):
+    model = fit_sensor(earth, sensor(400, 1000, 10)).model
+    assert model.in_scene(np.full((500, len(model.bands)), 0.3, np.float32))[1] is None

@@ -202,7 +202,7 @@ def test_a_stopped_call_leaves_no_run_going_on(
             time.sleep(0.05)
         process.send_signal(number)
         reported, said = process.communicate(timeout=60)
-    assert (process.returncode, reported) == (1, "")
+    assert (process.returncode, reported) == (130, "")
     assert said.strip() == "Error: interrupted; finished runs are kept (the same command goes on)"
     deadline = time.monotonic() + 20
     while alive := [child for child in started if Path(f"/proc/{child}").exists()]:
