@@ -3,8 +3,8 @@
     python -m benchmarks terrain --seeds 10-12
 
 `light`: z_E by the spectra alone, by the terrain alone and by both, for three suns and elevation models with
-errors: mean absolute error, and how often the interval of 95 % holds the truth. `normalisation`: reflectance on
-flat ground beside the corrections of textbooks. `classes`: accuracy with and without. `audit`: displaced
+errors: mean absolute error, and how often the interval of 95 % holds the truth. `normalisation`: reflectance
+on flat ground beside the corrections of textbooks. `classes`: accuracy with and without. `audit`: displaced
 elevation models that are found. The models are the shipped `earth` and one taught on other mountains.
 """
 
@@ -251,7 +251,7 @@ def classes(folder: Path, seed: int, sun: float, model: Any) -> list[dict[str, A
     cube = next(path for path in flat if path.name.endswith("_relit.tif"))
     with p3vae.open_scene(cube, quantity="reflectance", sun_zenith=sun) as scene:
         found["normalised first"] = p3vae.classify(scene, model)["landcover"]
-    names = {value: name for value, name in zip(model.legend.ids, model.legend.names, strict=True)}
+    names = dict(zip(model.legend.ids, model.legend.names, strict=True))
     from p3vae.physics.simulation.materials import LAND_COVER
 
     number = {cover.name: k for k, cover in enumerate(LAND_COVER, start=1)}
