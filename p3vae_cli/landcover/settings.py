@@ -459,6 +459,7 @@ class TrainSettings(Settings):
     )
     device: str = _device()
     irradiance: LightSettings = field(default_factory=LightSettings)
+    terrain: TerrainSettings = field(default_factory=TerrainSettings)
 
     @property
     def estimator(self) -> TrainingSettings:

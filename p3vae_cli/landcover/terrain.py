@@ -20,11 +20,12 @@ from p3vae.cli.scenes.base import Scene, reading, same_place
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.styles.rasters import Ramp
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import relight_spectra
 from p3vae.physics.terrain import sky_light, terrain_light
 
 if TYPE_CHECKING:
     from p3vae.cli.landcover.scene_model import SceneModel
-    from p3vae.models.landcover.model import LandCoverModel
     from p3vae.models.landcover.terrain_error import TerrainError
 
 Half = npt.NDArray[np.float16]
@@ -59,9 +60,9 @@ AUDIT = MapSpec(
 )
 
 
-def require_takes_terrain(model: LandCoverModel, settings: TerrainSettings, name: str) -> None:
-    """Refuse terrain for a model that has no use for it."""
-    if settings.given and not model.takes_terrain:
+def require_takes_terrain(model: Any, settings: TerrainSettings, name: str) -> None:
+    """Refuse terrain for a model, or an estimator, that has no use for it."""
+    if settings.given and not getattr(model, "takes_terrain", False):
         raise UsageError(f"the model {name} takes no terrain", remedy="use a p3vae model, or no --dem")
 
 
@@ -119,6 +120,19 @@ class SceneTerrain:
         """The same of the valid pixels of a window."""
         rows, cols = np.nonzero(valid)
         return self.observed(rows + window.row, cols + window.col)
+
+    def flat(
+        self,
+        spectra: npt.NDArray[np.float32],
+        rows: npt.NDArray[np.integer[Any]],
+        cols: npt.NDArray[np.integer[Any]],
+        irradiance: SpectralIrradiance,
+    ) -> npt.NDArray[np.float32]:
+        """Spectra (pixels, bands) as on flat, sunlit ground; NaN below half of its direct light."""
+        direct, view = (values[rows, cols].astype(np.float32) for values in (self.incidence, self.sky_view))
+        sky = sky_light(np.where(np.isfinite(view), view, 1), direct, self.cos_zenith)
+        direct[~(direct >= self.cos_zenith / 2)] = np.nan
+        return relight_spectra(spectra, direct, sky, irradiance)
 
     def layers(self, window: Window) -> dict[str, npt.NDArray[np.float32]]:
         """The maps of `LAYERS` in a window."""
