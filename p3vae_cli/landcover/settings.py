@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import click
 
 from p3vae.cli.errors import UsageError
+from p3vae.cli.landcover.terrain_settings import TerrainSettings
 from p3vae.cli.params import FILE, FiniteRange, OutputPath
 from p3vae.cli.run.settings import MappingSettings, device_of_worker
 from p3vae.cli.settings import (
@@ -108,6 +109,7 @@ class ModelMapSettings(MappingSettings):
     scene_gain: bool = _scene_gain()
     device: str = _device()
     irradiance: LightSettings = field(default_factory=LightSettings)
+    terrain: TerrainSettings = field(default_factory=TerrainSettings)
 
     @property
     def values_per_second(self) -> float:
