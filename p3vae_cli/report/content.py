@@ -25,6 +25,7 @@ from p3vae.cli.report.scenes import open_mapped
 from p3vae.cli.report.spectra import class_charts
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.scenes.vectors import read_polygons
+from p3vae.cli.styles.rasters import Stop
 from p3vae.cli.styles.titles import ordered, title_of
 
 if TYPE_CHECKING:
@@ -156,8 +157,13 @@ def _layer(key: str, title: str, mapped: MapFile, size: int) -> page.Layer:
     if mapped.categories is not None:
         return page.Layer(key, title, class_picture(mapped, size), _class_legend(mapped))
     scale = scale_of(mapped)
-    legend = page.colour_bar(scale, mapped.unit, mapped.description)
+    legend = _bar(mapped, scale)
     return page.Layer(key, title, quantity_picture(mapped, scale, size), legend)
+
+
+def _bar(mapped: MapFile, scale: Sequence[Stop]) -> str:
+    highest = float(mapped.values[mapped.valid].max()) if mapped.valid.any() else None
+    return page.colour_bar(scale, mapped.unit, mapped.description, highest)
 
 
 def _class_legend(mapped: MapFile) -> str:
@@ -199,7 +205,7 @@ def _plume_gallery(entry: SceneProducts, maps: Mapping[str, MapFile]) -> str:
         figures.append(
             f'<figure><img src="{picture}" alt="plume"><figcaption>{_plume_text(row)}</figcaption></figure>'
         )
-    bar = page.colour_bar(scale, methane.unit, methane.description)
+    bar = _bar(methane, scale)
     return f'<h3>Plumes</h3>{bar}<div class="gallery">{"".join(figures)}</div>'
 
 
