@@ -69,5 +69,5 @@ def test_a_colour_bar_says_what_it_does_not_show() -> None:
 
     scale = (Stop(0.0, "#000000", 0), Stop(1000.0, "#000000", 0), Stop(10_000.0, "#ffffff", 255))
     shown = colour_bar(scale, "ppm m", "methane", highest=13_994.0)
-    assert "methane [ppm m]; not drawn below 1000; highest value 13,994" in shown
+    assert "methane [ppm m]; not drawn below 1,000; highest value 13,994" in shown
     assert "highest" not in colour_bar(scale, "ppm m", "methane", highest=9000.0)
