@@ -46,7 +46,7 @@ _DARKEST_RMS = 1e-4
 _CHUNK = 65_536
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LandCoverModel:
     """Classes, bands, and the estimator that predicts them; immutable once trained."""
 
@@ -62,6 +62,11 @@ class LandCoverModel:
     device: str = "cpu"
     sources: tuple[Mapping[str, str], ...] = ()
     """Role, name and SHA-256 of the files it was trained on."""
+
+    def __repr__(self) -> str:
+        nm = self.bands.wavelength_nm
+        spectrum = f"{len(self.bands)} bands from {nm[0]:.0f} to {nm[-1]:.0f} nm"
+        return f"<LandCoverModel {self.settings.model}: {', '.join(self.legend.names)}; {spectrum}>"
 
     @property
     def methods(self) -> tuple[Method, ...]:
