@@ -330,10 +330,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> str:
     methods = list(dict.fromkeys(row["method"] for row in found["normalisation"]))
     for sun, method in product(SUNS, methods):
         some = [r for r in found["normalisation"] if (r["method"], r["sun"]) == (method, sun)]
-        cells = (
-            mean(some, key) if method != "truth" or key in ("cv", "error") else float("nan")
-            for key in ("r_mean", "r_largest", "cv", "error")
-        )
+        cells = (mean(some, key) for key in ("r_mean", "r_largest", "cv", "error"))
         lines.append(f"| {method} | {sun:g}° | " + " | ".join(f"{value:.3f}" for value in cells) + " |")
     lines += ["", "Accuracy of classes by the model taught on other mountains.", ""]
     parts = ("towards the sun", "away from the sun", "shadow")
