@@ -18,7 +18,7 @@ from .legend import CLASSES
 from .sources import model_bands
 
 HIDDEN = 128
-EPOCHS = 100
+EPOCHS = 14
 PIXELS = 800
 """Of every material and epoch."""
 _BATCH = 400
