@@ -6,7 +6,7 @@ Keywords are the long options of the commands: `--bad-bands` is `bad_bands`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from p3vae.cli.errors import P3vaeError
-from p3vae.cli.landcover.settings import ClassifySettings, IrradianceMapSettings, TrainSettings
+from p3vae.cli.landcover.settings import (
+    ClassifySettings,
+    ExplainSettings,
+    IrradianceMapSettings,
+    LightSettings,
+    TrainSettings,
+)
 from p3vae.cli.methane.settings import RetrievalSettings
 from p3vae.cli.rasters.files import MapSpec, gdal_environment
 from p3vae.cli.rasters.grids import whole
@@ -32,16 +38,21 @@ from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 
 if TYPE_CHECKING:
+    from p3vae.cli.assess.assessment import Assessment
+    from p3vae.cli.landcover.explain import Explanation
     from p3vae.models.landcover.model import LandCoverModel
 
 __all__ = [
     "Maps",
     "Scene",
+    "assess",
     "classify",
+    "explain",
     "invert_methane",
     "irradiance",
     "load_model",
     "open_scene",
+    "rgb",
     "scene_to_xarray",
     "train",
 ]
@@ -136,6 +147,58 @@ def train(
     paths = tuple(Path(path) for path in (scenes if isinstance(scenes, list) else [scenes]))
     request = replace(asked, scenes=paths, show_progress=bool(asked.show_progress))
     return run_training(request, SceneSettings.of_keywords(of_scene, caller="train"))
+
+
+@_with_keywords
+def explain(
+    scene: Scene, model: LandCoverModel | None = None, *, light: Mapping[str, Any] | None = None, **where: Any
+) -> Explanation:
+    """Why the pixel at `at=(x, y)` in map coordinates, or at `pixel=(col, row)`, has its class.
+
+    `light` are keywords for the sky, such as `{"aod": 0.2}`; `crs` is that of `at`.
+    """
+    from p3vae.cli.landcover.explain import explain as of_pixel
+    from p3vae.cli.landcover.explain import find_place
+    from p3vae.cli.landcover.scene_model import SceneModel
+
+    asked = ExplainSettings.of_keywords(
+        where, caller="explain", without=("model", "output", "overwrite", "json")
+    )
+    sky = LightSettings.of_keywords(light or {}, caller="explain")
+    place = find_place(scene.grid, asked.at, asked.crs, asked.pixel)
+    brought = SceneModel.of(scene, model or load_model(), sky, "given", scene_gain=asked.scene_gain)
+    return of_pixel(scene, brought, place)
+
+
+@_with_keywords
+def assess(
+    map_path: str | Path,
+    reference: str | Path,
+    *,
+    class_field: str | None = None,
+    class_map: str | Path | None = None,
+    confidence: str | Path | None = None,
+    std: str | Path | None = None,
+    compare: str | Path | None = None,
+) -> Assessment:
+    """A map that was written, against reference data: error matrix, accuracies and areas, or errors."""
+    from p3vae.cli.assess.assessment import AssessRequest
+    from p3vae.cli.assess.assessment import assess as run_assessment
+
+    paths = {"class_map": class_map, "confidence": confidence, "std": std, "compare": compare}
+    given = {name: Path(path) for name, path in paths.items() if path is not None}
+    return run_assessment(AssessRequest(Path(map_path), Path(reference), class_field, **given))
+
+
+@_with_keywords
+def rgb(scene: Scene, size: int = 700) -> Array:
+    """A picture of a scene in true colour, or by three of its bands: (rows, cols, 4), 0 to 255.
+
+    Every n-th pixel, so that no side is longer than `size`.
+    """
+    from p3vae.cli.rasters.pictures import scene_picture
+
+    return scene_picture(scene, size, whole(scene.grid))
 
 
 def _mapped(scene: Scene, mapper: Mapper) -> Maps:

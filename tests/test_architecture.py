@@ -60,7 +60,7 @@ LAYERS = {
         "report": (*_RUN, "assess"),
         "simulate": _FILES,
         "options": (*_WORDS, "scenes", "run"),
-        "api": (*_RUN, "landcover", "methane"),
+        "api": (*_RUN, "landcover", "methane", "assess"),
         "root": ("api",),
         "commands": (*_RUN, "landcover", "methane", "assess", "report", "simulate", "options"),
         "main": (*_WORDS, "commands"),

@@ -76,7 +76,7 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path, monkeypatch) -> None:
         assert done.exit_code == 0, f"{call}: {done.output}"
     script = "\n".join(indented(ROOT / "docs" / "tutorial.md"))
     exec(script[script.index("import p3vae") :], {})
-    assert (tmp_path / "maps_python" / "town_landcover.tif").is_file()
+    assert (tmp_path / "lesson" / "maps_python" / "town_landcover.tif").is_file()
 
 
 def test_the_measurements_are_those_of_the_results() -> None:

@@ -67,6 +67,8 @@ class PixelPrediction(NamedTuple):
     """Relative to the one from which on a spectrum counts as unknown."""
     known_light: Tensor | None = None
     """r, the probability that light is as in the labels."""
+    surprise: Tensor | None = None
+    """Direct light by the terrain less what spectra let expect [std]."""
 
 
 class Estimator(Protocol):
@@ -166,6 +168,22 @@ class SceneEstimator(Estimator, Protocol):
 
     def at_bands(self, columns: npt.NDArray[np.integer[Any]]) -> Self:
         """The estimator for spectra that lack the other bands."""
+
+
+@runtime_checkable
+class TerrainEstimator(Protocol):
+    """An estimator that takes what terrain says of the light as one more observation."""
+
+    takes_terrain: ClassVar[bool]
+
+    def predict_logits(
+        self,
+        spectra: Tensor,
+        irradiance: SpectralIrradiance,
+        method: Method,
+        observed: Tensor | None = None,
+    ) -> PixelPrediction:
+        """As `Estimator.predict_logits`; `observed` (pixels, 5) has the columns of `ObservedLight`."""
 
 
 @runtime_checkable

@@ -23,6 +23,7 @@ from p3vae.models.landcover.estimator import (
     PixelPrediction,
     SceneEstimator,
     SpectraArray,
+    TerrainEstimator,
 )
 from p3vae.models.landcover.library.scene import SceneState
 from p3vae.models.landcover.registry import estimator_type
@@ -45,7 +46,7 @@ _DARKEST_RMS = 1e-4
 _CHUNK = 65_536
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LandCoverModel:
     """Classes, bands, and the estimator that predicts them; immutable once trained."""
 
@@ -61,6 +62,11 @@ class LandCoverModel:
     device: str = "cpu"
     sources: tuple[Mapping[str, str], ...] = ()
     """Role, name and SHA-256 of the files it was trained on."""
+
+    def __repr__(self) -> str:
+        nm = self.bands.wavelength_nm
+        spectrum = f"{len(self.bands)} bands from {nm[0]:.0f} to {nm[-1]:.0f} nm"
+        return f"<LandCoverModel {self.settings.model}: {', '.join(self.legend.names)}; {spectrum}>"
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -98,9 +104,11 @@ class LandCoverModel:
         *,
         method: Method | None = None,
         want_probabilities: bool = False,
+        observed: FloatArray | None = None,
     ) -> Prediction:
         """Classes, and light where the model estimates it, of apparent reflectance spectra, (pixels, bands).
 
+        `observed` is what terrain says of their light, (pixels, 5), for a model that `takes_terrain`.
         `irradiance` is that of the scene at the model's bands: it may differ from the one of training.
         `method` None is the model's usual one. Deterministic, and the same however the pixels are split
         over calls, from networks of the baselines and of the published p3VAE up to rounding.
@@ -110,9 +118,28 @@ class LandCoverModel:
             raise ValueError(f"a {self.settings.model} model has no {chosen}")
         usable, chunks = self._chunks(spectra)
         with torch.inference_mode():
-            parts = [self.estimator.predict_logits(chunk, irradiance, chosen) for chunk in chunks]
+            parts = [
+                self.estimator.predict_logits(chunk, irradiance, chosen, *more)
+                for chunk, *more in zip(chunks, *self._observed(observed, usable), strict=True)
+            ]
         found = PixelPrediction(*(_joined(values) for values in zip(*parts, strict=True)))
         return self._prediction(found, usable, want_probabilities)
+
+    @property
+    def takes_terrain(self) -> bool:
+        """Whether it takes light as terrain tells it for one more observation."""
+        return isinstance(self.estimator, TerrainEstimator)
+
+    def _observed(
+        self, observed: FloatArray | None, usable: npt.NDArray[np.bool_]
+    ) -> list[tuple[Tensor, ...]]:
+        """What was observed of the usable pixels, in pieces as those of `_chunks`; nothing of nothing."""
+        if observed is None:
+            return []
+        kept = (
+            torch.from_numpy(np.asarray(observed, np.float32)[usable]) if usable.any() else torch.zeros(1, 4)
+        )
+        return [torch.split(kept.to(self.device), _CHUNK)]
 
     def predict_image(
         self,
@@ -196,7 +223,7 @@ class LandCoverModel:
         probability = found.logits.softmax(1)
         confidence, index = (_spread(values.cpu().numpy(), usable) for values in probability.max(1))
         ids = np.asarray(self.legend.ids, dtype=np.uint8)[index]
-        sun, sun_std, sky, misfit, known_light = (
+        sun, sun_std, sky, misfit, known_light, surprise = (
             None if values is None else _spread(values.cpu().numpy(), usable) for values in found[1:]
         )
         return Prediction(
@@ -207,6 +234,7 @@ class LandCoverModel:
             sky=sky,
             misfit=misfit,
             known_light=known_light,
+            surprise=surprise,
             probabilities=_spread(probability.cpu().numpy(), usable) if want_probabilities else None,
         )
 

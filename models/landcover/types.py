@@ -211,6 +211,8 @@ class Prediction:
     """How badly the best class explains a spectrum, unknown above 1; None without a decoder."""
     known_light: FloatArray | None = None
     """r, the probability that a pixel is lit as the labels of the model are [1]."""
+    surprise: FloatArray | None = None
+    """Direct light by the terrain less what the spectrum lets expect [std]; zero without terrain."""
     probabilities: FloatArray | None = None
     """(pixels, classes), only when asked for."""
 

@@ -36,7 +36,12 @@ def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[
     show_default=True,
     help="Size of the scene in pixels.",
 )
-@click.option("--pixel-size", type=FiniteRange(0, min_open=True), metavar="M", help="[default: 1, PRISMA 30]")
+@click.option(
+    "--pixel-size",
+    type=FiniteRange(0, min_open=True),
+    metavar="M",
+    help="[default: 1, PRISMA and mountains 30]",
+)
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, another town."
 )
@@ -65,6 +70,34 @@ def _parse_size(ctx: click.Context, param: click.Parameter, text: str) -> tuple[
     metavar="NM",
     help="Shift of wavelengths across the swath (prisma-l1).",
 )
+@click.option(
+    "--relief",
+    type=click.Choice(["town", "mountains"]),
+    default="town",
+    show_default=True,
+    help="What it shows.",
+)
+@click.option(
+    "--dem-error",
+    type=FiniteRange(0),
+    default=0.0,
+    show_default=True,
+    metavar="M",
+    help="Error of the elevation model of mountains, one standard deviation.",
+)
+@click.option(
+    "--dem-offset",
+    type=(FiniteRange(-500, 500), FiniteRange(-500, 500)),
+    default=(0.0, 0.0),
+    metavar="EAST NORTH",
+    help="How far the elevation model is displaced, in metres.",
+)
+@click.option(
+    "--dem-pixel-size",
+    type=FiniteRange(0, min_open=True),
+    metavar="M",
+    help="Pixel size of the elevation model [default: that of the scene].",
+)
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
 def simulate(
     *,
@@ -76,11 +109,12 @@ def simulate(
     plumes: int,
     **options: Any,
 ) -> None:
-    """Write a synthetic town under the sun: the scene, its true maps, and label polygons.
+    """Write a synthetic scene under the sun: the scene, its true maps, and label polygons.
 
-    Material spectra are synthetic. The same options always give the same bytes. Objects are about ten
-    pixels across at any pixel size.
+    It shows a town, or mountains with an elevation model beside it. Material spectra are synthetic. The same
+    options always give the same bytes. Objects are about ten pixels across at any pixel size.
     """
+    from p3vae.cli.simulate.elevations import DemError
     from p3vae.cli.simulate.scene import SimulationRequest, layout_of, simulate_to_files
 
     request = SimulationRequest(
@@ -98,6 +132,8 @@ def simulate(
         plume_peak_ppm_m=plume,
         plume_count=plumes,
         smile_nm=options["smile"],
+        relief=options["relief"],
+        dem=DemError(options["dem_error"], options["dem_offset"], options["dem_pixel_size"]),
         overwrite=options["overwrite"],
     )
     try:

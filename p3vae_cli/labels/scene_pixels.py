@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +21,19 @@ _EACH = 16
 
 def scene_pixels(scene: Scene, adapter: BandAdapter) -> npt.NDArray[np.float32]:
     """Valid spectra (pixels, bands) at the adapter's bands, at most 1024, on a regular lattice of windows."""
+    return np.unique(np.concatenate([spectra for spectra, _ in _pieces(scene, adapter)]), axis=0)
+
+
+def placed_pixels(scene: Scene, adapter: BandAdapter) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]:
+    """The same with the row and column of each, (2, pixels)."""
+    spectra, places = zip(*_pieces(scene, adapter), strict=True)
+    return np.concatenate(spectra), np.concatenate(places, 1)
+
+
+def _pieces(
+    scene: Scene, adapter: BandAdapter
+) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]]:
+    """Spectra and places of each window."""
     height, width = scene.grid.height, scene.grid.width
     rows, cols = min(_SIDE, -(-height // _PLACES)), min(_SIDE, -(-width // _PLACES))
     steps = np.arange(1, 2 * _PLACES, 2)
@@ -29,11 +44,12 @@ def scene_pixels(scene: Scene, adapter: BandAdapter) -> npt.NDArray[np.float32]:
     ]
     down, across = scene.block_shape
     windows.sort(key=lambda window: (window.row // down, window.col // across))  # a block is decoded once
-    rng, parts = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     for window in windows:
         order = rng.permutation(rows * cols)
         tile = scene.read(window)
         chosen = order[tile.valid.ravel()[order]][:_EACH]
         spectra = adapter(tile.values.reshape(-1, tile.values.shape[-1])[chosen])
-        parts.append(spectra[bright(spectra)])
-    return np.unique(np.concatenate(parts), axis=0)
+        shown = bright(spectra)
+        down_in, across_in = np.divmod(chosen[shown], cols)
+        yield spectra[shown], np.stack([window.row + down_in, window.col + across_in])

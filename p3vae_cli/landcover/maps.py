@@ -24,6 +24,7 @@ from p3vae.cli.landcover.specs import (
     probabilities_spec,
     relit_spec,
 )
+from p3vae.cli.landcover.terrain import AUDIT, LAYERS, SceneTerrain
 from p3vae.cli.rasters.files import MapSpec
 from p3vae.cli.run.fitness import require_land_cover
 from p3vae.cli.run.mapper import Mapper, Steps
@@ -49,6 +50,17 @@ class _ModelMapper(Mapper):
         self._light, self._scene_gain = settings.irradiance, settings.scene_gain
         self._model = at_bands(scene, model, name)
         self._brought: SceneModel | None = None
+        self._terrain_settings = settings.terrain
+        self._terrain: SceneTerrain | None = None
+        if settings.terrain.given and not self._model.takes_terrain:
+            raise UsageError(
+                f"--dem is of no use: the model {name} takes no terrain", remedy="use a p3vae model"
+            )
+        shown, audit = settings.terrain.layers, settings.terrain.audit
+        self._terrain_specs = {
+            **(LAYERS if shown else {}),
+            **({"terrain_disagreement": AUDIT} if audit else {}),
+        }
 
     @property
     def brought(self) -> SceneModel:
@@ -58,8 +70,28 @@ class _ModelMapper(Mapper):
 
     def _bring(self, **how: Any) -> None:
         """Learn how the scene saw its ground."""
+        self._terrain = SceneTerrain.of(self._scene, self._terrain_settings)
         model, state = in_scene(self._scene, self._model, self._name, scene_gain=self._scene_gain)
-        self._brought = SceneModel(self._scene, model, self._light, self._name, state=state, **how)
+        self._brought = SceneModel(
+            self._scene, model, self._light, self._name, state=state, terrain=self._terrain, **how
+        )
+        if self._terrain is not None:
+            self._terrain.learn(self._scene, self._brought, audit=self._terrain_settings.audit)
+
+    def _terrain_maps(self, tile: SpectraTile, prediction: Prediction) -> dict[str, Array]:
+        """Of the valid pixels of a tile, those that were asked for."""
+        if self._terrain is None or not self._terrain_specs:
+            return {}
+        found = {name: values[tile.valid] for name, values in self._terrain.layers(tile.window).items()}
+        assert prediction.surprise is not None
+        found["terrain_disagreement"] = prediction.surprise
+        return {name: found[name] for name in self._terrain_specs}
+
+    def _terrain_lines(self) -> list[str]:
+        """What the audit found."""
+        if self._terrain is None or not self._terrain_settings.audit:
+            return []
+        return self._terrain.lines(self._scene)
 
 
 class ClassMapper(_ModelMapper):
@@ -91,6 +123,7 @@ class ClassMapper(_ModelMapper):
             **(IRRADIANCE if light else {}),
             **({"probabilities": probabilities_spec(legend)} if self._settings.probabilities else {}),
             **self._cover,
+            **self._terrain_specs,
         }
 
     def prepare(self, progress: Steps) -> None:
@@ -109,6 +142,7 @@ class ClassMapper(_ModelMapper):
             found["probabilities"] = prediction.probabilities
         if self._cover:
             found |= self.brought.cover(tile, prediction, self._cover)
+        found |= self._terrain_maps(tile, prediction)
         return {name: _unpack(values, tile) for name, values in found.items()}
 
     def _classes(self, prediction: Prediction) -> Array:
@@ -120,6 +154,7 @@ class ClassMapper(_ModelMapper):
     def finish(self, maps: Maps) -> None:
         """Say what is unusual about the scene, and make the maps that need the whole one."""
         maps.lines += self._seen.lines(self._name, self.brought.irradiance.sun_zenith_deg)
+        maps.lines += self._terrain_lines()
         make_extras(maps, self._settings)
 
     @property
@@ -175,7 +210,8 @@ class LightMapper(_ModelMapper):
         self._model = self._model.without_neighbours()
         self._relight = settings.relight
         self._good = np.flatnonzero(scene.bands.good)
-        self.specs = IRRADIANCE | ({"relit": relit_spec(scene)} if self._relight else {})
+        relit = {"relit": relit_spec(scene)} if self._relight else {}
+        self.specs = {**IRRADIANCE, **relit, **self._terrain_specs}
 
     @classmethod
     def of_file(cls, scene: Scene, settings: IrradianceMapSettings) -> Self:
@@ -195,7 +231,12 @@ class LightMapper(_ModelMapper):
         found = _light_maps(prediction)
         if self._at_scene is not None:
             found["relit"] = prediction.relit(tile.values[tile.valid][:, self._good], self._at_scene)
+        found |= self._terrain_maps(tile, prediction)
         return {name: _unpack(values, tile) for name, values in found.items()}
+
+    def finish(self, maps: Maps) -> None:
+        """Say what the audit found."""
+        maps.lines += self._terrain_lines()
 
     @property
     def settings(self) -> Mapping[str, Any]:

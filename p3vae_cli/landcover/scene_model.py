@@ -22,6 +22,7 @@ from p3vae.cli.scenes.tiling import SpectraTile
 from p3vae.physics.spectral_response import select_spectra
 
 if TYPE_CHECKING:
+    from p3vae.cli.landcover.terrain import SceneTerrain
     from p3vae.models.landcover.model import LandCoverModel
     from p3vae.models.landcover.types import Method, Prediction
 
@@ -41,6 +42,7 @@ class SceneModel:
         state: Mapping[str, Any] | None = None,
         method: Method | None = None,
         probabilities: bool = True,
+        terrain: SceneTerrain | None = None,
     ) -> None:
         """`model` is at the bands of the scene already; `state` is what the scene differs by."""
         if (method or model.methods[0]) not in model.methods:
@@ -49,7 +51,7 @@ class SceneModel:
                 remedy=f"use --method {model.methods[0]}",
             )
         self.model, self._light, self._method = model, light, method
-        self._state, self._probabilities = state or {}, probabilities
+        self._state, self._probabilities, self._terrain = state or {}, probabilities, terrain
         self.adapter = fit_bands(scene, model.bands, name)
         self.irradiance = scene_irradiance(scene, model.bands, light)
         self._workers = _workers(model.device)
@@ -76,16 +78,25 @@ class SceneModel:
             "sun_zenith_deg": self.irradiance.sun_zenith_deg,
             "irradiance": str(self._light.table or "clear sky (SPECTRL2)"),
             **self._state,
+            **(self._terrain.record if self._terrain else {}),
         }
 
-    def predict(self, values: npt.NDArray[np.floating[Any]]) -> Prediction:
-        """Classes and light of single spectra of the scene (pixels, scene bands), each by itself."""
+    def predict(
+        self,
+        values: npt.NDArray[np.floating[Any]],
+        observed: npt.NDArray[np.float32] | None = None,
+    ) -> Prediction:
+        """Classes and light of single spectra of the scene (pixels, scene bands), each by itself.
+
+        `observed` (pixels, 5) is what terrain says of their light.
+        """
         spectra = np.asarray(self.adapter(values.astype(np.float32, copy=False)), np.float32)
         return self.model.predict(
             spectra,
             self.irradiance,
             method=self._method,
             want_probabilities=self._probabilities or self.model.averages_neighbours,
+            observed=observed,
         )
 
     def predict_tile(self, tile: SpectraTile) -> Prediction:
@@ -107,11 +118,14 @@ class SceneModel:
     def _in_parts(self, tile: SpectraTile) -> Prediction:
         """One part of the pixels per worker."""
         spectra = select_spectra(tile.values.reshape(-1, tile.values.shape[-1]), tile.valid.ravel())
+        light = self._terrain.of_tile(tile.window, tile.valid) if self._terrain else None
         size = -(-len(spectra) // self._workers)
-        starts = range(0, len(spectra), size)
-        return _joined(
-            list(self._cores.map(lambda start: self.predict(spectra[start : start + size]), starts))
-        )
+
+        def part(start: int) -> Prediction:
+            some = slice(start, start + size)
+            return self.predict(spectra[some], None if light is None else light[some])
+
+        return _joined(list(self._cores.map(part, range(0, len(spectra), size))))
 
     def _predict_image(self, tile: SpectraTile) -> Prediction:
         """For a model that looks at neighbours; brought to its bands row by row, for one copy of the tile."""

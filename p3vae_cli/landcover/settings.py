@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import click
 
 from p3vae.cli.errors import UsageError
+from p3vae.cli.landcover.terrain_settings import TerrainSettings
 from p3vae.cli.params import FILE, FiniteRange, OutputPath
-from p3vae.cli.run.settings import MappingSettings, device_of_worker
+from p3vae.cli.run.settings import MappingSettings, device_of_worker, device_option
 from p3vae.cli.settings import (
     LABELS,
     LIGHT,
-    MACHINE,
     MODEL,
     OUTPUT,
     RARE,
@@ -89,25 +89,15 @@ def _scene_gain() -> Any:
     )
 
 
-def _device() -> Any:
-    return option(
-        "auto",
-        "--device",
-        metavar="auto|cpu|cuda[:N]|mps",
-        group=MACHINE,
-        decides=False,
-        help="Where to compute.",
-    )
-
-
 @dataclass(frozen=True)
 class ModelMapSettings(MappingSettings):
     """What both maps by a land-cover model are asked for."""
 
     model: Path | None = _model()
     scene_gain: bool = _scene_gain()
-    device: str = _device()
+    device: str = device_option()
     irradiance: LightSettings = field(default_factory=LightSettings)
+    terrain: TerrainSettings = field(default_factory=TerrainSettings)
 
     @property
     def values_per_second(self) -> float:
@@ -454,7 +444,7 @@ class TrainSettings(Settings):
     show_progress: bool | None = option(
         None, "--progress/--no-progress", group=OUTPUT, help="Show progress. Default: on a terminal."
     )
-    device: str = _device()
+    device: str = device_option()
     irradiance: LightSettings = field(default_factory=LightSettings)
 
     @property

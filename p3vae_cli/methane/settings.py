@@ -12,8 +12,8 @@ import click
 
 from p3vae.cli.errors import UsageError
 from p3vae.cli.params import FILE, POSITIVE, Finite, FiniteRange, OutputPath
-from p3vae.cli.run.settings import MappingSettings, device_of_worker
-from p3vae.cli.settings import LIGHT, MACHINE, OUTPUT, PLUMES, RARE, RETRIEVAL, Settings, option
+from p3vae.cli.run.settings import MappingSettings, device_of_worker, device_option
+from p3vae.cli.settings import LIGHT, OUTPUT, PLUMES, RARE, RETRIEVAL, Settings, option
 from p3vae.models.methane.plumes.rule import PlumeRule
 
 if TYPE_CHECKING:
@@ -164,14 +164,7 @@ class RetrievalSettings(MappingSettings):
         1.0, "--absorption-scale", type=POSITIVE, group=RARE, help="Multiplies the absorption."
     )
     seed: int = option(0, "--seed", type=click.IntRange(0), group=RETRIEVAL, help="Same seed, same maps.")
-    device: str = option(
-        "auto",
-        "--device",
-        metavar="auto|cpu|cuda[:N]|mps",
-        group=MACHINE,
-        decides=False,
-        help="Where to compute.",
-    )
+    device: str = device_option()
     plumes: PlumeSettings = field(default_factory=PlumeSettings)
 
     @property

@@ -25,11 +25,14 @@ from p3vae.cli.report.scenes import open_mapped
 from p3vae.cli.report.spectra import class_charts
 from p3vae.cli.scenes.pixel_coordinates import PixelCoordinates
 from p3vae.cli.scenes.vectors import read_polygons
+from p3vae.cli.styles.rasters import Stop
 from p3vae.cli.styles.titles import ordered, title_of
 
 if TYPE_CHECKING:
     from p3vae.models.landcover.model import LandCoverModel
 
+_RESULTS = ("landcover", "methane", "irradiance", "brightness")
+"""Maps whose pixels with a value are the results of a scene; the first that is there counts."""
 _LEFT_OUT = ("probabilities", "fractions", "fractions_std", "plumes")
 _ONE_OF_MANY = 320
 """Largest side of a picture where there are several scenes [pixels]."""
@@ -51,8 +54,8 @@ def section(entry: SceneProducts, extras: Extras, *, of: int) -> str:
     """Everything about one scene, as HTML; `of` scenes are on the page."""
     size = page.LARGEST_PICTURE if of == 1 else _ONE_OF_MANY
     heading = f"<h2>{escape(entry.name)}</h2>" if of > 1 else ""
-    parts = [f'<section id="{escape(entry.name, quote=True)}">{heading}', _summary(entry)]
     maps = {key: read_map(path) for key, path in entry.products.items() if _is_map(key, path)}
+    parts = [f'<section id="{escape(entry.name, quote=True)}">{heading}', _summary(entry, maps)]
     mapped, problem = open_mapped(entry, _shape(maps))
     try:
         base = None if mapped is None else scene_picture(mapped.scene, size, mapped.area, mapped.onto)
@@ -85,7 +88,7 @@ def _shape(maps: Mapping[str, MapFile]) -> tuple[int, int]:
     return (0, 0) if first is None else (first.grid.height, first.grid.width)
 
 
-def _summary(entry: SceneProducts) -> str:
+def _summary(entry: SceneProducts, maps: Mapping[str, MapFile]) -> str:
     latest = entry.runs[0]
     scene = latest["scene"]
     words = [
@@ -96,11 +99,40 @@ def _summary(entry: SceneProducts) -> str:
     zenith = latest.get("settings", {}).get("sun_zenith_deg")
     if zenith is not None:
         words.append(f"sun {zenith:.1f}° from the zenith")
-    lines = [f'<p class="soft">{escape(", ".join(words))}</p>']
+    lines = [f'<p class="soft">{escape(", ".join([*words, *_place(maps)]))}</p>']
+    lines.append(f'<p class="soft">{escape(", ".join(_results(latest, maps)))}</p>')
     share = next((r["results"]["out_of_distribution"] for r in entry.runs if _share(r) is not None), None)
     if share is not None:
         lines.append(f"<p>{100 * share:.1f} % of the pixels are unlike anything the model learned.</p>")
     return "".join(lines)
+
+
+def _place(maps: Mapping[str, MapFile]) -> list[str]:
+    """When and where: time of acquisition, CRS and size of a pixel."""
+    first = next(iter(maps.values()), None)
+    if first is None:
+        return []
+    time, grid = first.tags.get("ACQUISITION_TIME"), first.grid
+    words = [f"taken {time[:16].replace('T', ' ')} UTC"] if time else ["time unknown"]
+    if grid.crs is None or grid.transform is None:
+        return [*words, "on the grid of the detector" if grid.gcps else "without a place on Earth"]
+    size, degrees = abs(grid.transform.a), grid.crs.is_geographic
+    return [*words, f"{grid.crs.to_string()}, pixels of {size:.3g} {'°' if degrees else 'm'}"]
+
+
+def _results(latest: Mapping[str, Any], maps: Mapping[str, MapFile]) -> list[str]:
+    """How many pixels have a result, how sure they are, and by which program when."""
+    words = []
+    shown = next((maps[key] for key in _RESULTS if key in maps), None)
+    if shown is not None:
+        have, of = int(shown.valid.sum()), latest.get("valid_pixels", 0)
+        without = f", {of - have:,} of those with data have none" if of > have else ""
+        words.append(f"{have:,} pixels with a result{without}")
+    confidence = maps.get("confidence")
+    if confidence is not None and confidence.valid.any():
+        words.append(f"mean confidence {float(confidence.values[confidence.valid].mean()):.2f}")
+    made = str(latest.get("time", ""))[:16].replace("T", " ")
+    return [*words, f"made by p3vae {latest.get('p3vae_version')} on {made} UTC"]
 
 
 def _share(run: Mapping[str, Any]) -> float | None:
@@ -125,8 +157,13 @@ def _layer(key: str, title: str, mapped: MapFile, size: int) -> page.Layer:
     if mapped.categories is not None:
         return page.Layer(key, title, class_picture(mapped, size), _class_legend(mapped))
     scale = scale_of(mapped)
-    legend = page.colour_bar(scale, mapped.unit, mapped.description)
+    legend = _bar(mapped, scale)
     return page.Layer(key, title, quantity_picture(mapped, scale, size), legend)
+
+
+def _bar(mapped: MapFile, scale: Sequence[Stop]) -> str:
+    highest = float(mapped.values[mapped.valid].max()) if mapped.valid.any() else None
+    return page.colour_bar(scale, mapped.unit, mapped.description, highest)
 
 
 def _class_legend(mapped: MapFile) -> str:
@@ -168,7 +205,7 @@ def _plume_gallery(entry: SceneProducts, maps: Mapping[str, MapFile]) -> str:
         figures.append(
             f'<figure><img src="{picture}" alt="plume"><figcaption>{_plume_text(row)}</figcaption></figure>'
         )
-    bar = page.colour_bar(scale, methane.unit, methane.description)
+    bar = _bar(methane, scale)
     return f'<h3>Plumes</h3>{bar}<div class="gallery">{"".join(figures)}</div>'
 
 

@@ -77,7 +77,7 @@ def viewer(name: str, base: Image | None, layers: Sequence[Layer]) -> str:
     return (
         f'<div class="viewer"><div class="stack" style="{shape}">{"".join(images)}</div><div class="side">'
         f'<fieldset class="layers">{"".join(choices)}</fieldset>'
-        '<label>Opacity <input type="range" min="0" max="100" value="75"></label>'
+        '<label>Opacity <input type="range" min="0" max="100" value="100"></label>'
         f"{''.join(legends)}</div></div>"
     )
 
@@ -87,17 +87,20 @@ def data_uri(image: Image) -> str:
     return "data:image/png;base64," + base64.b64encode(png(image)).decode()
 
 
-def colour_bar(scale: Sequence[Stop], unit: str, description: str) -> str:
-    """A legend of a quantity."""
+def colour_bar(scale: Sequence[Stop], unit: str, description: str, highest: float | None = None) -> str:
+    """A legend of a quantity; what it does not show is said: values that are not drawn, or beyond its end."""
     low, high = scale[0].value, scale[-1].value
     places = [(100 * (stop.value - low) / (high - low), stop) for stop in scale]
     stops = ", ".join(f"{stop.color}{stop.alpha:02x} {place:.1f}%" for place, stop in places)
     ends = "".join(f"<span>{figure(value)}</span>" for value in (low, (low + high) / 2, high))
     if unit not in ("", "1") and f"[{unit}]" not in description:
         description = f"{description} [{unit}]"
+    clear = max((stop.value for stop in scale if stop.alpha == 0), default=None)
+    said = [] if clear is None else [f"not drawn below {figure(clear)}"]
+    said += [f"highest value {figure(highest)}"] if highest is not None and highest > high else []
     return (
         f'<div class="bar" style="background: linear-gradient(to right, {stops})"></div>'
-        f'<div class="ends">{ends}</div><p class="soft">{escape(description)}</p>'
+        f'<div class="ends">{ends}</div><p class="soft">{escape("; ".join([description, *said]))}</p>'
     )
 
 

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from p3vae.cli.api import (
         Maps,
         Scene,
+        assess,
         classify,
+        explain,
         invert_methane,
         irradiance,
         load_model,
         open_scene,
+        rgb,
         scene_to_xarray,
         train,
     )
@@ -34,11 +37,14 @@ __version__: str
 __all__ = [
     "Maps",
     "Scene",
+    "assess",
     "classify",
+    "explain",
     "invert_methane",
     "irradiance",
     "load_model",
     "open_scene",
+    "rgb",
     "scene_to_xarray",
     "train",
 ]

@@ -355,6 +355,18 @@ class BrightnessSettings(MappingSettings):
         return Brightness(scene)
 
 
+def device_option() -> Any:
+    """The field of settings that says where to compute."""
+    return option(
+        "auto",
+        "--device",
+        metavar="auto|cpu|cuda[:N]|mps",
+        group=MACHINE,
+        decides=False,
+        help="Where to compute.",
+    )
+
+
 def device_of_worker(device: str, number: int) -> str:
     """The device of one of several processes: they share the GPUs out among themselves."""
     if device not in ("auto", "cuda"):

@@ -134,7 +134,7 @@ class RawScene:
     """Cloud and cirrus as the product has them; None where it says nothing of them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scene:
     """An opened hyperspectral scene: its metadata at hand, its pixels read window by window.
 
@@ -168,6 +168,13 @@ class Scene:
     files: tuple[FileIdentity, ...] = field(default=(), repr=False)
     """The files that it is read from, as they were before the first byte was read."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def __repr__(self) -> str:
+        nm, sun = self.bands.wavelength_nm, self.acquisition.sun_zenith_deg
+        size = f"{self.grid.height} x {self.grid.width} pixels"
+        spectrum = f"{len(self.bands)} bands from {nm[0]:.0f} to {nm[-1]:.0f} nm"
+        light = "sun unknown" if sun is None else f"sun {sun:.1f} deg from the zenith"
+        return f"<Scene {self.path.name}: {self.product}, {size}, {spectrum}, {self.quantity}, {light}>"
 
     @property
     def unit(self) -> str:

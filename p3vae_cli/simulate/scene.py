@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from p3vae.cli.rasters.vectors import write_geopackage
 from p3vae.cli.records.staging import Staging, writing
 from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.signals import stop_on_signals
+from p3vae.cli.simulate.elevations import DemError, write_dem
 from p3vae.cli.simulate.labels import label_polygons, label_style
 from p3vae.cli.simulate.layouts import Placement, write_envi, write_geotiff
 from p3vae.cli.simulate.prisma import (
@@ -30,6 +31,7 @@ from p3vae.cli.simulate.truth import truth_names, write_truth
 from p3vae.physics.illumination import sun_position
 from p3vae.physics.simulation.scene import (
     WATER_VAPOUR_BANDS_NM,
+    Relief,
     SimulatedScene,
     SimulationSettings,
     Transmittance,
@@ -70,7 +72,7 @@ class SimulationRequest:
     cols: int = 160
     seed: int = 0
     pixel_size_m: float | None = None
-    """None: 1 m, or 30 m for PRISMA."""
+    """None: 1 m, or 30 m for PRISMA and for mountains."""
     bands: str = "96"
     """A number of evenly spaced bands, or "prisma"."""
     time: datetime | None = None
@@ -82,6 +84,9 @@ class SimulationRequest:
     plume_count: int = 1
     smile_nm: float = 1.0
     """Only for PRISMA level 1; the other products are corrected for it."""
+    relief: Relief = "town"
+    dem: DemError = field(default_factory=DemError)
+    """What is wrong with the elevation model of mountains."""
     overwrite: bool = False
 
 
@@ -101,11 +106,12 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
     path = _scene_path(request)
     placement = _placement(request)
     bands = _bands(request)
-    truth = truth_names(path.stem, with_plume=request.plume_peak_ppm_m > 0)
+    truth = truth_names(path.stem, with_plume=request.plume_peak_ppm_m > 0, relief=request.relief)
+    dem = [f"{path.stem}_dem.tif"] if request.relief == "mountains" else []
     labels = f"{path.stem}_labels.gpkg"
     header = [path.with_suffix(".hdr").name] if request.layout == "envi" else []
     staging = Staging(
-        path.parent, [path.name, *header, labels, *truth], mark=path.name, overwrite=request.overwrite
+        path.parent, [path.name, *header, labels, *truth, *dem], mark=path.name, overwrite=request.overwrite
     )
     simulated = _simulate(request, placement, bands)
     visible = _visible(request, simulated)
@@ -119,6 +125,8 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
         write_truth(
             staging, path.stem, simulated, grid, visible=visible, tags=_provenance(request, simulated)
         )
+        for name in dem:
+            write_dem(staging, name, simulated, grid, request.dem, _provenance(request, simulated))
         polygons = label_polygons(simulated, visible, placement.transform, placement.crs)
         if grid.crs is not None:
             polygons = polygons.to_crs(grid.crs.to_wkt())
@@ -130,7 +138,7 @@ def simulate_to_files(request: SimulationRequest) -> SimulationSummary:
     return SimulationSummary(
         path,
         path.parent / labels,
-        tuple(path.parent / name for name in truth),
+        tuple(path.parent / name for name in (*truth, *dem)),
         tuple(plume.mass_kg(simulated.settings.pixel_size_m) for plume in simulated.plumes),
     )
 
@@ -156,8 +164,8 @@ def _scene_path(request: SimulationRequest) -> Path:
         )
     stamp = (request.time or DEFAULT_TIME).strftime("%Y%m%d%H%M%S")
     usual: dict[Layout, str] = {
-        "geotiff": "town.tif",
-        "envi": "town.img",
+        "geotiff": f"{request.relief}.tif",
+        "envi": f"{request.relief}.img",
         "prisma-l2d": f"PRS_L2D_STD_{stamp}_{stamp}_0001.he5",
         "prisma-l1": f"PRS_L1_STD_OFFL_{stamp}_{stamp}_0001.he5",
     }
@@ -181,7 +189,8 @@ def _placement(request: SimulationRequest) -> Placement:
 
 
 def _pixel_size(request: SimulationRequest) -> float:
-    return request.pixel_size_m or (30.0 if request.layout.startswith("prisma") else 1.0)
+    coarse = request.layout.startswith("prisma") or request.relief == "mountains"
+    return request.pixel_size_m or (30.0 if coarse else 1.0)
 
 
 def _bands(request: SimulationRequest) -> Bands:
@@ -206,6 +215,8 @@ def _flag_water_vapour(bands: Bands) -> Bands:
 
 def _simulate(request: SimulationRequest, placement: Placement, bands: Bands) -> SimulatedScene:
     is_swath = request.layout == "prisma-l1"
+    if request.relief == "mountains" and is_swath:
+        raise UsageError("--relief mountains needs a map", remedy="choose another --layout")
     if request.plume_peak_ppm_m and not is_swath:
         raise UsageError("--plume needs radiance", remedy="add --layout prisma-l1")
     try:
@@ -222,6 +233,7 @@ def _simulate(request: SimulationRequest, placement: Placement, bands: Bands) ->
             plume_peak_ppm_m=request.plume_peak_ppm_m,
             plume_count=request.plume_count if request.plume_peak_ppm_m else 0,
             smile_nm=request.smile_nm if is_swath else 0.0,
+            relief=request.relief,
         )
     except ValueError as error:
         raise UsageError(str(error)) from error

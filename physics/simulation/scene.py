@@ -1,34 +1,41 @@
-"""Synthetic scenes with exact truth: a town under a clear sky, as reflectance or radiance.
+"""Synthetic scenes with exact truth: a town or mountains under a clear sky, as reflectance or radiance.
 
 Apparent reflectance is what a flat-ground atmospheric correction makes of a rugged scene:
 
     x = [ z · I_dir/cosΘ0 + w · I_dif ] / [ I_dir + I_dif ] · ρ,     z = δ cosΘ
 
 δ is the lit fraction of the pixel, Θ the local incidence angle, w = (1 - k) V + k z/cosΘ0 the diffuse
-light seen: V the sky view and k the circumsolar share (Hay and Davies 1980). Light reflected by
-neighbouring surfaces is left out. On open flat ground z = cosΘ0 and w = 1, hence x = ρ.
+light seen: V the sky view and k the circumsolar share (Hay and Davies 1980). Mountains also reflect light
+to each other: (1 - V) ρ̄ is added to the light, where ρ̄ is the mean reflectance of the scene; between houses
+it is left out. On open flat ground z = cosΘ0 and w = 1, hence x = ρ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
+from p3vae.physics import terrain
 from p3vae.physics.illumination import SpectralIrradiance, clear_sky_irradiance, clear_sky_transmittance
-from p3vae.physics.simulation import materials, terrain
+from p3vae.physics.simulation import materials
+from p3vae.physics.simulation.landscape import Landscape
+from p3vae.physics.simulation.mountains import build_mountains
 from p3vae.physics.simulation.plumes import SimulatedPlume, random_plumes
-from p3vae.physics.simulation.town import Town, build_town
+from p3vae.physics.simulation.town import build_town
 from p3vae.physics.spectral_response import Bands
 
 Map = npt.NDArray[np.float32]
+Relief = Literal["town", "mountains"]
 Transmittance = Callable[[npt.NDArray[np.float32], npt.NDArray[np.intp]], npt.NDArray[np.floating]]
 """Light path through methane [ppm m] and image column, (pixels,) each, to transmittance (pixels, bands)."""
 
-CIRCUMSOLAR_SHARE = 0.15
+MARGIN = 24
+"""Of mountains around the scene [pixels]: they cast shadows into it."""
 WATER_VAPOUR_BANDS_NM = ((1340.0, 1450.0), (1800.0, 1960.0))
 """Where the atmosphere lets no usable light through [nm]."""
 
@@ -52,6 +59,12 @@ class SimulationSettings:
     plume_count: int = 0
     smile_nm: float = 0.0
     """How far band centres shift from the middle of the image to its edges [nm]."""
+    relief: Relief = "town"
+
+    @property
+    def margin(self) -> int:
+        """Pixels around the scene whose relief is known [pixels]."""
+        return MARGIN if self.relief == "mountains" else 0
 
     @property
     def column_shift_nm(self) -> npt.NDArray[np.float64]:
@@ -88,6 +101,10 @@ class SimulatedScene:
     lit_fraction: Map
     """δ [1]: 1 in the sun, 0 in full shadow."""
     height_m: Map
+    incidence: Map
+    """Mean cosine of incidence, as if nothing cast a shadow [1]."""
+    surroundings_m: Map
+    """Heights of the scene and of `settings.margin` pixels around it [m]."""
     plumes: tuple[SimulatedPlume, ...]
     ppm_m: Map
     """Methane enhancement [ppm m]; zero without plume."""
@@ -101,11 +118,11 @@ class _Geometry:
     sky_view: Map
     lit_fraction: Map
     height_m: Map
+    incidence: Map
 
-    def of(self, columns: slice) -> _Geometry:
-        """The same of some columns."""
-        maps = (self.direct_light, self.sky_view, self.lit_fraction, self.height_m)
-        return _Geometry(*(values[:, columns] for values in maps))
+    def part(self, rows: slice, columns: slice) -> _Geometry:
+        """The same of some rows and columns."""
+        return _Geometry(*(values[rows, columns] for values in vars(self).values()))
 
 
 def simulate_reflectance(bands: Bands, settings: SimulationSettings) -> SimulatedScene:
@@ -129,15 +146,21 @@ def _simulate(
     bands: Bands, settings: SimulationSettings, *, as_radiance: bool, transmittance: Transmittance | None
 ) -> SimulatedScene:
     rng = np.random.default_rng(settings.seed)
-    town = build_town(settings.rows, settings.cols, rng)
-    geometry = light_geometry(town, settings)
-    abundance = _abundances(town, rng)
+    margin, build = settings.margin, build_town if settings.relief == "town" else build_mountains
+    landscape = build(settings.rows + 2 * margin, settings.cols + 2 * margin, rng)
+    around = light_geometry(landscape, settings)
+    inside = slice(margin, margin + settings.rows), slice(margin, margin + settings.cols)
+    geometry = around.part(*inside)
+    abundance = _abundances(landscape, rng)[inside]
     gain = _brightness(abundance, rng)
     cube = np.empty((settings.rows, settings.cols, len(bands)), dtype=np.float32)
     for columns, seen_bands in _columns_by_bands(bands, settings):
         irradiance = _irradiance(seen_bands, settings)
         part = abundance[:, columns] @ _spectra(seen_bands) * gain[:, columns, None]
-        part *= _light_ratio(geometry.of(columns), irradiance)
+        light = _light_ratio(geometry.part(slice(None), columns), irradiance)
+        if settings.relief == "mountains":
+            light += (1 - geometry.sky_view[:, columns, None]) * part.mean((0, 1))
+        part *= light
         if as_radiance:
             upward = clear_sky_transmittance(seen_bands, settings.view_zenith_deg)
             part *= (irradiance.total / np.pi * upward).astype(np.float32)
@@ -160,6 +183,8 @@ def _simulate(
         geometry.sky_view,
         geometry.lit_fraction,
         geometry.height_m,
+        geometry.incidence,
+        around.height_m,
         plumes,
         ppm_m,
     )
@@ -181,20 +206,23 @@ def _absorb(cube: Map, path_ppm_m: Map, transmittance: Transmittance) -> None:
             cube[row] *= transmittance(path, columns).astype(np.float32)
 
 
-def light_geometry(town: Town, settings: SimulationSettings) -> _Geometry:
+def light_geometry(landscape: Landscape, settings: SimulationSettings) -> _Geometry:
     """Light on every pixel: cells of the fine grid are lit or not, pixels average them."""
-    fine = town.refinement
-    height_m = town.height * np.float32(settings.pixel_size_m)
-    spacing_m = settings.pixel_size_m / fine
+    fine = landscape.refinement
+    height_m = landscape.height * np.float32(settings.pixel_size_m)
+    steps_m = terrain.north_up(settings.pixel_size_m / fine)
     sun = settings.sun_zenith_deg, settings.sun_azimuth_deg
-    incidence = terrain.incidence_cosine(town.slope_east, town.slope_north, *sun)
-    lit = terrain.sunlit(height_m, spacing_m, *sun) & (incidence > 0)
-    view = terrain.sky_view(height_m, town.slope_east, town.slope_north, spacing_m, reach=20 * fine)
+    incidence = terrain.incidence_cosine(landscape.slope_east, landscape.slope_north, *sun)
+    lit = terrain.sunlit(height_m, steps_m, *sun) & (incidence > 0)
+    view = terrain.sky_view(
+        height_m, landscape.slope_east, landscape.slope_north, steps_m, azimuths=16, reach=20 * fine
+    )
     return _Geometry(
         _pixel_mean(lit * incidence, fine),
         _pixel_mean(view, fine),
         _pixel_mean(lit, fine),
         _pixel_mean(height_m, fine),
+        _pixel_mean(incidence, fine),
     )
 
 
@@ -216,18 +244,17 @@ def _pixel_mean(cells: npt.NDArray[np.generic], fine: int) -> Map:
 def _light_ratio(geometry: _Geometry, irradiance: SpectralIrradiance) -> Map:
     """Light on the pixel over light on open flat ground, (rows, cols, bands)."""
     z = geometry.direct_light
-    k = np.float32(CIRCUMSOLAR_SHARE)
-    cos_zenith = np.float32(np.cos(np.radians(irradiance.sun_zenith_deg)))
-    diffuse = (1 - k) * geometry.sky_view + k * z / cos_zenith
+    cos_zenith = float(np.cos(np.radians(irradiance.sun_zenith_deg)))
+    diffuse = terrain.sky_light(geometry.sky_view, z, cos_zenith)
     direct_ratio = irradiance.direct_ratio.astype(np.float32)
     diffuse_ratio = irradiance.diffuse_ratio.astype(np.float32)
     return np.asarray(z[..., None] * direct_ratio + diffuse[..., None] * diffuse_ratio)
 
 
-def _abundances(town: Town, rng: np.random.Generator) -> Map:
+def _abundances(landscape: Landscape, rng: np.random.Generator) -> Map:
     """Share of each material in each pixel, (rows, cols, materials); materials of a class blend a little."""
     owner = materials.class_of_material()
-    counted = [_pixel_mean(town.material == index, town.refinement) for index in range(len(owner))]
+    counted = [_pixel_mean(landscape.material == index, landscape.refinement) for index in range(len(owner))]
     abundance = np.stack(counted, axis=-1)
     shape = abundance.shape[:2]
     blend = rng.beta(1.5, 8.0, shape).astype(np.float32)[..., None]

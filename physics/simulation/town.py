@@ -14,23 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p3vae.physics.simulation import materials
-
-Field = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class Town:
-    """Fields on the fine grid, `refinement` cells per pixel side; rows run south."""
-
-    refinement: int
-    height: Field
-    """Surface height [pixels]."""
-    slope_east: Field
-    """Surface slope towards east [1]."""
-    slope_north: Field
-    """Surface slope towards north [1]."""
-    material: npt.NDArray[np.uint8]
-    """Index into `materials.all_materials()`."""
+from p3vae.physics.simulation.landscape import Field, Landscape
 
 
 @dataclass(frozen=True)
@@ -137,14 +121,14 @@ class _Builder:
         self.material[box][inside] = materials.material_index("tree")
 
 
-def build_town(rows: int, cols: int, rng: np.random.Generator, refinement: int = 3) -> Town:
+def build_town(rows: int, cols: int, rng: np.random.Generator, refinement: int = 3) -> Landscape:
     """A town of `rows` x `cols` pixels; every kind of block occurs if there is room for six blocks."""
     town = _Builder(rows, cols, refinement, rng)
     streets_u, streets_v = _street_axes(town)
     blocks = _lay_ground(town, streets_u, streets_v)
     for block, furnish in blocks:
         furnish(town, block)
-    return Town(refinement, town.height, town.slope_east, town.slope_north, town.material)
+    return Landscape(refinement, town.height, town.slope_east, town.slope_north, town.material)
 
 
 def _relief(x: Field, y: Field, rng: np.random.Generator) -> tuple[Field, Field, Field]:

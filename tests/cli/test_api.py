@@ -85,3 +85,25 @@ def test_names_complete_and_unknown_ones_are_refused() -> None:
     )
     with pytest.raises(AttributeError, match="no attribute 'clasify'"):
         _ = p3vae.clasify
+
+
+def test_scenes_and_models_are_short_in_print(town) -> None:
+    _, scene, _ = town
+    assert repr(scene).startswith("<Scene town.tif: GeoTIFF, 144 x 144 pixels, 80 bands from ")
+    assert len(repr(p3vae.load_model("earth"))) < 400
+
+
+def test_a_pixel_is_explained_and_a_map_assessed_in_python(town, tmp_path) -> None:
+    _, scene, maps = town
+    found = p3vae.explain(scene, p3vae.load_model("town"), pixel=(20, 30))
+    assert found.fits[0].probability >= found.fits[1].probability and found.place.row == 30
+    with pytest.raises(p3vae.cli.errors.UsageError, match="give at=X,Y or pixel=COL,ROW"):
+        p3vae.explain(scene, p3vae.load_model("town"))
+    path = maps.save(tmp_path)[0]
+    assert p3vae.assess(path, SAMPLES / "town_class.tif").score.overall > 0.7
+
+
+def test_a_picture_of_a_scene(town) -> None:
+    _, scene, _ = town
+    picture = p3vae.rgb(scene, size=72)
+    assert picture.shape == (72, 72, 4) and picture.dtype == np.uint8 and len(np.unique(picture)) > 50

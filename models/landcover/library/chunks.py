@@ -21,3 +21,13 @@ def fixed_chunks(spectra: Tensor, columns: int) -> Iterator[Tensor]:
         piece = spectra.new_zeros((size, spectra.shape[1]))
         piece[: len(some)] = some
         yield piece
+
+
+def with_observed(
+    pieces: Iterator[Tensor], observed: Tensor | None, columns: int
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Pieces of `fixed_chunks` with what was observed of the same pixels (pixels, values); zero fills up."""
+    if observed is None:
+        yield from ((piece, None) for piece in pieces)
+    else:
+        yield from zip(pieces, fixed_chunks(observed, columns), strict=True)

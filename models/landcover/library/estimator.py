@@ -34,6 +34,7 @@ class LibraryEstimator:
     supported_options: ClassVar[frozenset[str]] = frozenset({"physics", "class_prior", "prior"})
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
+    takes_terrain: ClassVar[bool] = True
     methods: ClassVar[tuple[Method, ...]] = ("posterior", "classifier")
     coupling: ClassVar[float | None] = None
 
@@ -99,14 +100,18 @@ class LibraryEstimator:
         return weight
 
     def predict_logits(
-        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+        self,
+        spectra: Tensor,
+        irradiance: SpectralIrradiance,
+        method: Method,
+        observed: Tensor | None = None,
     ) -> PixelPrediction:
         """Classes by both hypotheses about light, or by q(y|x) alone; light by the decoder.
 
         An out-of-distribution spectrum is of a known class with a probability that falls with its distance;
         the rest is shared evenly among the classes, or left to a library that is their prior.
         """
-        found = self.mixture.hypotheses(spectra, irradiance)
+        found = self.mixture.hypotheses(spectra, irradiance, observed)
         misfit = found.distance / self.ood_threshold
         if method == "classifier":
             probability = (found.classifier / self.temperatures[0]).softmax(1)
@@ -120,7 +125,9 @@ class LibraryEstimator:
             logits = self.transfer.pooled(known * _log(probability), seen, irradiance)
         else:
             logits = _log(known * probability + (1 - known) / probability.shape[1])
-        return PixelPrediction(logits, found.sun, found.sun_std, found.sky, misfit, found.known_light)
+        return PixelPrediction(
+            logits, found.sun, found.sun_std, found.sky, misfit, found.known_light, found.surprise
+        )
 
     def codes(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Tensor:
         """z, w, and the posterior mean of c under the likeliest class, (pixels, 2 + directions)."""

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, PixelPrediction, SpectraArray, light_ratios, part
-from p3vae.models.landcover.library.chunks import fixed_chunks
+from p3vae.models.landcover.library.chunks import fixed_chunks, with_observed
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.encoder import Encoder, Network
 from p3vae.models.landcover.library.low_rank import LowRankSolver
@@ -74,6 +74,7 @@ class MaterialEstimator:
     supported_options: ClassVar[frozenset[str]] = frozenset()
     gives_irradiance: ClassVar[bool] = True
     gives_misfit: ClassVar[bool] = True
+    takes_terrain: ClassVar[bool] = True
     coupling: ClassVar[float | None] = 0.3
 
     library: SpectralLibrary
@@ -161,22 +162,30 @@ class MaterialEstimator:
         raise TrainingError("earth is made from spectral libraries; train p3vae on labels")
 
     def predict_logits(
-        self, spectra: Tensor, irradiance: SpectralIrradiance, method: Method
+        self,
+        spectra: Tensor,
+        irradiance: SpectralIrradiance,
+        method: Method,
+        observed: Tensor | None = None,
     ) -> PixelPrediction:
         """Classes and light; log-odds of an out-of-distribution spectrum are divided by its misfit."""
         solver, parts = self.solver(irradiance), []
-        for piece in fixed_chunks(spectra, solver.columns):
+        for piece, seen in with_observed(fixed_chunks(spectra, solver.columns), observed, solver.columns):
             self._to_home(piece)
-            parts.append(self._judged(piece, solver, method))
-        return PixelPrediction(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
+            parts.append(self._judged(piece, solver, method, seen))
+        joined = [torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)]
+        logits, sun, sun_std, sky, misfit, surprise = joined
+        return PixelPrediction(logits, sun, sun_std, sky, misfit, surprise=surprise)
 
-    def _judged(self, piece: Tensor, solver: PosteriorSolver, method: Method) -> tuple[Tensor, ...]:
+    def _judged(
+        self, piece: Tensor, solver: PosteriorSolver, method: Method, seen: Tensor | None
+    ) -> tuple[Tensor, ...]:
         """Logits, light and misfit of a piece of `fixed_chunks`, which is overwritten."""
         encoded = None if self.network is None else self.network(piece).material
-        found = solver.solve_chunk(piece)
+        found = solver.solve_chunk(piece, seen)
         misfit = found.distance / (self.ood_threshold * self.independent_bands)
         logits = self._pooled(found, encoded, method) / misfit.clamp(min=1)[:, None]
-        return logits, found.sun, found.sun_std, found.sky, misfit
+        return logits, found.sun, found.sun_std, found.sky, misfit, found.surprise
 
     def _pooled(self, found: PixelPosterior, encoded: Tensor | None, method: Method) -> Tensor:
         """log p(class | x), (pixels, classes), of posterior and encoder."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from p3vae.models.landcover.estimator import Frame, part
-from p3vae.models.landcover.library.chunks import fixed_chunks
+from p3vae.models.landcover.library.chunks import fixed_chunks, with_observed
 from p3vae.models.landcover.library.classifier import Classifier
 from p3vae.models.landcover.library.decoder import LightPrior, SpectralLibrary
 from p3vae.models.landcover.library.endmembers import fit_library
@@ -52,6 +52,8 @@ class Hypotheses(NamedTuple):
     """Mean of w."""
     distance: Tensor
     """Squared Mahalanobis distance from the likeliest class in the likeliest light."""
+    surprise: Tensor
+    """Observed direct light less what spectra let expect [std]."""
 
     def pooled(self, temperatures: tuple[float, float]) -> Tensor:
         """p(y|x), (pixels, classes); log-odds of a half are divided by its temperature (Guo et al. 2017)."""
@@ -90,15 +92,21 @@ class Mixture:
         known = KnownLight.fit(own, len(np.unique(data.group)), frame.cos_zenith, seed)
         return cls(Classifier.fit(data, classes), library, prior, known, frame.settings.physics)
 
-    def hypotheses(self, spectra: Tensor, irradiance: SpectralIrradiance) -> Hypotheses:
-        """Both halves on spectra (pixels, bands), the same to the bit however they are split over calls."""
+    def hypotheses(
+        self, spectra: Tensor, irradiance: SpectralIrradiance, observed: Tensor | None = None
+    ) -> Hypotheses:
+        """Both halves on spectra (pixels, bands), the same to the bit however they are split over calls.
+
+        `observed` (pixels, 5) is what terrain says of the light, in the columns of `ObservedLight`.
+        """
         solver, table = self._under(irradiance)
         parts = []
-        for piece in fixed_chunks(spectra, solver.columns):
+        pieces = with_observed(fixed_chunks(spectra, solver.columns), observed, solver.columns)
+        for piece, seen in pieces:
             if self.scene is not None:
                 piece.sub_(piece.new_tensor(self.scene.offset)).div_(piece.new_tensor(self.scene.gain))
             q = self.classifier.log_posterior(piece)
-            found = solver.solve_chunk(piece)
+            found = solver.solve_chunk(piece, seen)
             parts.append(Hypotheses(q, found.logits, interpolated(table, found.sun, found.sky), *found[1:]))
         return Hypotheses(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
 

@@ -27,8 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from p3vae.models.landcover.library.chunks import fixed_chunks
+from p3vae.models.landcover.library.chunks import fixed_chunks, with_observed
 from p3vae.models.landcover.library.decoder import FloatArray, LightPrior, SpectralLibrary
+from p3vae.models.landcover.library.observed_light import SOFTENING, LightGivenSpectra, ObservedLight, observe
 
 _LEAST_STD = 1e-6
 """Of light [1], instead of zero."""
@@ -47,6 +48,8 @@ class PixelPosterior(NamedTuple):
     distance: Tensor
     """Squared Mahalanobis distance from the likeliest class in the likeliest light; its expectation is the
     number of bands."""
+    surprise: Tensor
+    """Observed direct light less what spectra let expect [std]; zero where nothing was observed."""
 
 
 class _Evidence(NamedTuple):
@@ -134,9 +137,13 @@ class PosteriorSolver:
         moved: dict[str, Any] = {n: v.to(device) for n, v in vars(self).items() if isinstance(v, Tensor)}
         return replace(self, **moved)
 
-    def solve(self, spectra: Tensor) -> PixelPosterior:
-        """Posterior of spectra (pixels, bands), the same to the bit however they are split over calls."""
-        parts = [self.solve_chunk(piece) for piece in fixed_chunks(spectra, self.columns)]
+    def solve(self, spectra: Tensor, observed: Tensor | None = None) -> PixelPosterior:
+        """Posterior of spectra (pixels, bands), the same to the bit however they are split over calls.
+
+        `observed` (pixels, 5) has the columns of `ObservedLight`.
+        """
+        pieces = with_observed(fixed_chunks(spectra, self.columns), observed, self.columns)
+        parts = [self.solve_chunk(*both) for both in pieces]
         return PixelPosterior(*(torch.cat(values)[: len(spectra)] for values in zip(*parts, strict=True)))
 
     @property
@@ -144,9 +151,9 @@ class PosteriorSolver:
         """Of the largest product, which decides how many pixels a piece of spectra holds."""
         return self.weights.shape[1]
 
-    def solve_chunk(self, piece: Tensor) -> PixelPosterior:
+    def solve_chunk(self, piece: Tensor, observed: Tensor | None = None) -> PixelPosterior:
         """Posterior of a piece of `fixed_chunks`, which is overwritten."""
-        return self._posterior(self._evidence(piece))
+        return self._posterior(self._evidence(piece), observed)
 
     def log_likelihood(self, spectra: Tensor) -> Tensor:
         """log p(x | y, j) up to a constant, (pixels, components, classes)."""
@@ -176,27 +183,49 @@ class PosteriorSolver:
     def _product(self, centred: Tensor) -> Tensor:
         return centred @ self.weights
 
-    def _posterior(self, evidence: _Evidence) -> PixelPosterior:
+    def _light(self, evidence: _Evidence) -> LightGivenSpectra:
+        """Over pairs of component and class: z = z_j + u_z / ℓ_zz, and w as far as z leaves it open."""
+        last, before, both = (self.lower[:, i, k] for i, k in ((-1, -1), (-2, -2), (-1, -2)))
+        step = evidence.rows[:, -1] * (1 / last)
+        other = evidence.rows[:, -2] - both * step
+        variance, slope = (1 / last).square(), -both / before
+        return LightGivenSpectra(
+            self.light[0] + step,
+            self.light[1] + other / before,
+            variance,
+            slope * variance,
+            (1 / before).square() + slope.square() * variance,
+        )
+
+    def _posterior(self, evidence: _Evidence, observed: Tensor | None) -> PixelPosterior:
         joint = evidence.quadratic + self.log_norm + self.log_prior.flatten()
+        light, level = self._light(evidence), joint.new_tensor(self.level)
+        sun, sky, variances, open_level, surprise = light.sun, light.sky, light.sun_variance, light.sun, None
+        weight = None
+        if observed is not None:
+            seen = ObservedLight(*observed.unbind(1))
+            there = seen.direct_precision > 0
+            level = torch.where(there, seen.spread, self.level)
+            both = observe(light, seen, level[:, None])
+            softened = joint / torch.where(there, SOFTENING, 1.0)[:, None] + both.log_factor
+            weight = softened.softmax(1)
+            joint += both.log_factor
+            sun, sky, surprise = both.sun, both.sky, both.surprise
+            variances, open_level = variances * both.kept, open_level * both.kept.sqrt()
         largest, best = joint.max(1, keepdim=True)
         joint -= largest  # which may be millions: single precision is kept for differences
         logits = _log_sum(joint.view(len(joint), *self.log_prior.shape))
-        weight = joint.softmax(1)
-        # Over pairs of component and class: z = z_j + u_z / ℓ_zz, and w as far as z leaves it open.
-        std = 1 / self.lower[:, -1, -1]
-        step = evidence.rows[:, -1] * std
-        sun = self.light[0] + step
-        other = evidence.rows[:, -2] - self.lower[:, -1, -2] * step
-        sky = self.light[1] + other / self.lower[:, -2, -2]
-        mean = (weight * sun).sum(1)
-        second = (weight * (sun.square_() + std.square())).sum(1)
-        variance = (second - mean.square()).clamp(min=0) + (self.level * mean).square()
+        weight = joint.softmax(1) if weight is None else weight
+        mean, brightness = ((weight * values).sum(1) for values in (sun, open_level))
+        second = (weight * (sun.square() + variances)).sum(1)
+        variance = (second - mean.square()).clamp(min=0) + (level * brightness).square()
         return PixelPosterior(
             logits,
             mean.clamp(min=0),
             variance.sqrt(),
             (weight * sky).sum(1),
             evidence.common - 2 * evidence.quadratic.gather(1, best)[:, 0],
+            torch.zeros_like(mean) if surprise is None else (weight * surprise).sum(1),
         )
 
     def _codes(self, evidence: _Evidence) -> Tensor:

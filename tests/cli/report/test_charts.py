@@ -61,3 +61,13 @@ def test_a_gap_breaks_the_line_and_a_band_is_shaded_between_its_edges():
     step = (bottom - top) / 5.0
     expected = {round(bottom - (v + 2.0) * step, 1) for v in (-1.0, 0.0, 1.0, 2.0)}
     assert {round(v, 1) for v in numbers[:, 1]} == expected
+
+
+def test_a_colour_bar_says_what_it_does_not_show() -> None:
+    from p3vae.cli.report.page import colour_bar
+    from p3vae.cli.styles.rasters import Stop
+
+    scale = (Stop(0.0, "#000000", 0), Stop(1000.0, "#000000", 0), Stop(10_000.0, "#ffffff", 255))
+    shown = colour_bar(scale, "ppm m", "methane", highest=13_994.0)
+    assert "methane [ppm m]; not drawn below 1,000; highest value 13,994" in shown
+    assert "highest" not in colour_bar(scale, "ppm m", "methane", highest=9000.0)

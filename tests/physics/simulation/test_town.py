@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from p3vae.physics.simulation.landscape import Landscape
 from p3vae.physics.simulation.materials import material_index
-from p3vae.physics.simulation.town import Town, build_town
+from p3vae.physics.simulation.town import build_town
 
 
 @pytest.fixture(scope="module")
-def town() -> Town:
+def town() -> Landscape:
     return build_town(96, 100, np.random.default_rng(5))
 
 
-def differences(town: Town, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def differences(town: Landscape, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Central difference of height per pixel along an axis, and where the surface is smooth there."""
     height = town.height.astype(np.float64)
     ahead = np.roll(height, -1, axis) - height
