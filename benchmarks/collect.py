@@ -60,6 +60,7 @@ SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             ("earth_speed", "The same with the shipped model `earth`."),
             ("solver_speed", "The posterior alone, for many classes."),
             ("methane_speed", "A PRISMA scene, learning included."),
+            ("terrain_cost", "A large scene with and without elevations."),
             ("pipeline_io", "Reading and writing alone."),
             ("archive", "Rates per core, many scenes, and a Dask cluster."),
             ("large_scene", "A scene of 10 GB."),

@@ -310,4 +310,6 @@ def data_digest(data: TrainingSet) -> str:
     if data.around is not None:
         digest.update(data.around.spectra.tobytes())
         digest.update(data.around.index.tobytes())
+    if data.flat is not None:
+        digest.update(data.flat.tobytes())
     return digest.hexdigest()

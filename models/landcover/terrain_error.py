@@ -4,28 +4,33 @@ The brightness b of a pixel, mean over its bands, and the light c that terrain t
 
     log b = μ_y + log(z·a + w·b_sky) + N(0, τ_y²)        c = z + N(0, s²)        z ~ N(mean c, var c - s²)
 
-for its class y, where a and b_sky are the shares of direct and diffuse light in its bands. μ and τ are found
-by EM for every s of a grid, z is summed over; the s of the largest evidence p(b, c) is taken. An error s
-makes dark slopes scatter more than bright ones, and weakens the dependence of brightness on c: so s and τ are
-told apart. Pixels in cast shadow are left out.
+for its kind of ground y, where a and b_sky are the shares of direct and diffuse light in its bands. μ and τ
+are found by EM for every s of a grid, z is summed over; the s of the largest evidence p(b, c) is taken. An
+error s makes dark slopes scatter more than bright ones, and weakens the dependence of brightness on c: so s
+and τ are told apart. Pixels in cast shadow are left out. Kinds of ground are clusters of spectra over their
+root mean square, in which brightness plays no part.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.cluster.vq import kmeans2
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
 LARGEST_ERROR = 0.4
 """s from which on terrain says nothing of the light [1]."""
-_ERRORS = np.geomspace(0.01, LARGEST_ERROR, 19)
-_DIRECT = np.linspace(0.005, 1.2, 120)
+_ERRORS = np.geomspace(0.01, LARGEST_ERROR, 15)
+_DIRECT = np.linspace(0.005, 1.2, 100)
 """z over which is summed."""
 _STEPS = 12
+_KINDS = 6
+"""Of ground."""
 _LEAST_SPREAD = 0.03
 _SHADOW = 0.02
 """c up to which a pixel counts as shaded."""
@@ -41,17 +46,21 @@ class Brightness:
     sky: FloatArray
     """w by the sky view [1]."""
     index: npt.NDArray[np.integer[Any]]
-    """Class of each."""
+    """Kind of ground of each."""
     light: tuple[float, float]
     """Shares of direct light per z and of diffuse light per w in the brightness of flat ground."""
 
     @classmethod
-    def of(cls, spectra: FloatArray, ratios: FloatArray, sky: FloatArray, classes: npt.NDArray[Any]) -> Self:
+    def of(cls, spectra: FloatArray, ratios: FloatArray, sky: FloatArray) -> Self:
         """Of spectra (pixels, bands), and direct and diffuse light of their bands, (2, bands)."""
         level = np.maximum(spectra.mean(1, dtype=np.float64), 1e-4)
         typical = np.maximum(spectra.mean(0, dtype=np.float64), 0)
         direct, diffuse = ratios @ typical / typical.sum()
-        index = np.unique(classes, return_inverse=True)[1]
+        square = np.square(spectra, dtype=np.float64).mean(1, keepdims=True)
+        shape = spectra / np.sqrt(np.maximum(square, 1e-12))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of fewer kinds than were asked for
+            index = kmeans2(shape, min(_KINDS, len(shape)), seed=0, minit="++")[1]
         return cls(np.log(level), sky, index, (float(direct), float(diffuse)))
 
     def subset(self, rows: npt.NDArray[np.bool_]) -> Self:
@@ -67,7 +76,7 @@ class TerrainError:
     error: float
     """s [1]."""
     spread: float
-    """τ, of all classes together [1]: relative standard deviation of the brightness of ground."""
+    """τ, of all kinds together [1]: relative standard deviation of the brightness of ground."""
     log_evidence: float
 
 

@@ -88,6 +88,9 @@ class TrainingSet:
     """The images around the labelled samples and others, for models that learn from images."""
     around: Surroundings | None = None
     """The neighbours of the labelled samples, which decide whether neighbours count in a map."""
+    flat: FloatArray | None = None
+    """The labelled spectra as flat, sunlit ground would show them, where terrain tells their light: (samples,
+    bands), rows of NaN elsewhere."""
     scenes: tuple[FloatArray, ...] = ()
     """Pixels of each scene, (pixels, bands), by which other scenes are compared with it."""
 
@@ -101,6 +104,7 @@ class TrainingSet:
             group=self.group[rows],
             patches=patches and replace(patches, place=patches.place[rows]),
             around=around and replace(around, index=around.index[rows]),
+            flat=None if self.flat is None else self.flat[rows],
         )
 
 

@@ -35,6 +35,8 @@ class Samples:
     """The images that the labelled pixels lie in, and others, if asked for."""
     around: Surroundings | None = None
     """The neighbours of the labelled pixels, if asked for."""
+    flat: npt.NDArray[np.float32] | None = None
+    """The labelled spectra as flat, sunlit ground would show them; NaN where their light is not known."""
 
 
 def draw_samples(

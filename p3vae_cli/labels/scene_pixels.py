@@ -21,17 +21,17 @@ _EACH = 16
 
 def scene_pixels(scene: Scene, adapter: BandAdapter) -> npt.NDArray[np.float32]:
     """Valid spectra (pixels, bands) at the adapter's bands, at most 1024, on a regular lattice of windows."""
-    return np.unique(np.concatenate([spectra for spectra, _ in _pieces(scene, adapter)]), axis=0)
+    return np.unique(np.concatenate([spectra for spectra, _ in _pieces(scene, adapter, _EACH)]), axis=0)
 
 
 def placed_pixels(scene: Scene, adapter: BandAdapter) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]:
-    """The same with the row and column of each, (2, pixels)."""
-    spectra, places = zip(*_pieces(scene, adapter), strict=True)
+    """All of these windows, at most 4096, with the row and column of each, (2, pixels)."""
+    spectra, places = zip(*_pieces(scene, adapter, _SIDE**2), strict=True)
     return np.concatenate(spectra), np.concatenate(places, 1)
 
 
 def _pieces(
-    scene: Scene, adapter: BandAdapter
+    scene: Scene, adapter: BandAdapter, each: int
 ) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]]:
     """Spectra and places of each window."""
     height, width = scene.grid.height, scene.grid.width
@@ -48,7 +48,7 @@ def _pieces(
     for window in windows:
         order = rng.permutation(rows * cols)
         tile = scene.read(window)
-        chosen = order[tile.valid.ravel()[order]][:_EACH]
+        chosen = order[tile.valid.ravel()[order]][:each]
         spectra = adapter(tile.values.reshape(-1, tile.values.shape[-1])[chosen])
         shown = bright(spectra)
         down_in, across_in = np.divmod(chosen[shown], cols)

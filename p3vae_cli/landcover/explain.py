@@ -14,6 +14,7 @@ from p3vae.cli.colours import hex_colour
 from p3vae.cli.errors import SceneError, UsageError
 from p3vae.cli.landcover.scene_model import SceneModel
 from p3vae.cli.landcover.settings import ExplainSettings
+from p3vae.cli.landcover.terrain import SceneTerrain, require_takes_terrain
 from p3vae.cli.rasters.areas import to_map
 from p3vae.cli.rasters.grids import in_crs_of
 from p3vae.cli.run.model_files import load_land_cover, model_name
@@ -92,13 +93,14 @@ class Explanation:
 def explain_pixel(scene: Scene, settings: ExplainSettings) -> Explanation:
     """The explanation of the pixel that was asked for, by map coordinates or by column and row."""
     place = find_place(scene.grid, settings.at, settings.crs, settings.pixel)
+    model, name = load_land_cover(settings.model), model_name(settings.model)
+    require_takes_terrain(model, settings.terrain, name)
+    terrain = SceneTerrain.of(scene, settings.terrain)
     brought = SceneModel.of(
-        scene,
-        load_land_cover(settings.model),
-        settings.irradiance,
-        model_name(settings.model),
-        scene_gain=settings.scene_gain,
+        scene, model, settings.irradiance, name, scene_gain=settings.scene_gain, terrain=terrain
     )
+    if terrain is not None:
+        terrain.learn(scene, brought, audit=False)
     return explain(scene, brought, place)
 
 

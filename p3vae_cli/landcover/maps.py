@@ -24,7 +24,7 @@ from p3vae.cli.landcover.specs import (
     probabilities_spec,
     relit_spec,
 )
-from p3vae.cli.landcover.terrain import AUDIT, LAYERS, SceneTerrain
+from p3vae.cli.landcover.terrain import AUDIT, LAYERS, SceneTerrain, require_takes_terrain
 from p3vae.cli.rasters.files import MapSpec
 from p3vae.cli.run.fitness import require_land_cover
 from p3vae.cli.run.mapper import Mapper, Steps
@@ -52,10 +52,9 @@ class _ModelMapper(Mapper):
         self._brought: SceneModel | None = None
         self._terrain_settings = settings.terrain
         self._terrain: SceneTerrain | None = None
-        if settings.terrain.given and not self._model.takes_terrain:
-            raise UsageError(
-                f"--dem is of no use: the model {name} takes no terrain", remedy="use a p3vae model"
-            )
+        if not settings.terrain.given and (settings.terrain.layers or settings.terrain.audit):
+            raise UsageError("--terrain and --audit need terrain", remedy="give --dem FILE")
+        require_takes_terrain(self._model, settings.terrain, name)
         shown, audit = settings.terrain.layers, settings.terrain.audit
         self._terrain_specs = {
             **(LAYERS if shown else {}),

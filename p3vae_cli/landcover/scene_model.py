@@ -59,14 +59,21 @@ class SceneModel:
 
     @classmethod
     def of(
-        cls, scene: Scene, model: LandCoverModel, light: LightSettings, name: str, *, scene_gain: bool = True
+        cls,
+        scene: Scene,
+        model: LandCoverModel,
+        light: LightSettings,
+        name: str,
+        *,
+        scene_gain: bool = True,
+        terrain: SceneTerrain | None = None,
     ) -> SceneModel:
         """For work on single pixels: refuses models that look at whole images."""
         require_land_cover(scene)
         if model.needs_images:
             raise UsageError(f"the {model.settings.model} model {name} cannot judge single pixels")
         model, state = in_scene(scene, at_bands(scene, model, name), name, scene_gain=scene_gain)
-        return cls(scene, model, light, name, state=state)
+        return cls(scene, model, light, name, state=state, terrain=terrain)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import click
 
 from p3vae.cli.errors import UsageError
-from p3vae.cli.landcover.terrain_settings import TerrainSettings
+from p3vae.cli.landcover.terrain_settings import TerrainMapSettings, TerrainSettings
 from p3vae.cli.params import FILE, FiniteRange, OutputPath
 from p3vae.cli.run.settings import MappingSettings, device_of_worker, device_option
 from p3vae.cli.settings import (
@@ -97,7 +97,7 @@ class ModelMapSettings(MappingSettings):
     scene_gain: bool = _scene_gain()
     device: str = device_option()
     irradiance: LightSettings = field(default_factory=LightSettings)
-    terrain: TerrainSettings = field(default_factory=TerrainSettings)
+    terrain: TerrainMapSettings = field(default_factory=TerrainMapSettings)
 
     @property
     def values_per_second(self) -> float:
@@ -278,6 +278,7 @@ class ExplainSettings(Settings):
     model: Path | None = _model()
     scene_gain: bool = _scene_gain()
     irradiance: LightSettings = field(default_factory=LightSettings)
+    terrain: TerrainSettings = field(default_factory=TerrainSettings)
 
 
 @dataclass(frozen=True)
@@ -446,6 +447,7 @@ class TrainSettings(Settings):
     )
     device: str = device_option()
     irradiance: LightSettings = field(default_factory=LightSettings)
+    terrain: TerrainSettings = field(default_factory=TerrainSettings)
 
     @property
     def estimator(self) -> TrainingSettings:

@@ -20,6 +20,8 @@ from p3vae.cli.scenes.base import Scene, reading, same_place
 from p3vae.cli.scenes.drivers import ForeignFileError, open_dataset
 from p3vae.cli.scenes.tiling import Window
 from p3vae.cli.styles.rasters import Ramp
+from p3vae.physics.illumination import SpectralIrradiance
+from p3vae.physics.irradiance import relight_spectra
 from p3vae.physics.terrain import sky_light, terrain_light
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ SKY_ERROR = 0.1
 """Standard deviation of the light of the sky about that by the sky view [1]."""
 _SHIFTS = range(-3, 4)
 """Displacements that the audit tries [pixels]."""
+_OF_SHIFTS = 4
+"""Of so many pixels one is asked."""
 _CLEARLY = 12.0
 """By how much the log evidence of another place must be larger."""
 LAYERS = {
@@ -56,6 +60,12 @@ AUDIT = MapSpec(
 )
 
 
+def require_takes_terrain(model: Any, settings: TerrainSettings, name: str) -> None:
+    """Refuse terrain for a model, or an estimator, that has no use for it."""
+    if settings.given and not getattr(model, "takes_terrain", False):
+        raise UsageError(f"the model {name} takes no terrain", remedy="use a p3vae model, or no --dem")
+
+
 @dataclass(eq=False)
 class SceneTerrain:
     """Light of every pixel of a scene by its terrain: two bytes for each of three numbers."""
@@ -75,8 +85,6 @@ class SceneTerrain:
     def of(cls, scene: Scene, settings: TerrainSettings) -> Self | None:
         """What the settings name; None if they name nothing."""
         if not settings.given:
-            if settings.layers or settings.audit:
-                raise UsageError("--terrain and --audit need terrain", remedy="give --dem FILE")
             return None
         if settings.dem is not None and settings.incidence is not None:
             raise UsageError("--dem and --incidence say the same", remedy="give one of them")
@@ -113,6 +121,19 @@ class SceneTerrain:
         rows, cols = np.nonzero(valid)
         return self.observed(rows + window.row, cols + window.col)
 
+    def flat(
+        self,
+        spectra: npt.NDArray[np.float32],
+        rows: npt.NDArray[np.integer[Any]],
+        cols: npt.NDArray[np.integer[Any]],
+        irradiance: SpectralIrradiance,
+    ) -> npt.NDArray[np.float32]:
+        """Spectra (pixels, bands) as on flat, sunlit ground; NaN below half of its direct light."""
+        direct, view = (values[rows, cols].astype(np.float32) for values in (self.incidence, self.sky_view))
+        sky = sky_light(np.where(np.isfinite(view), view, 1), direct, self.cos_zenith)
+        direct[~(direct >= self.cos_zenith / 2)] = np.nan
+        return relight_spectra(spectra, direct, sky, irradiance)
+
     def layers(self, window: Window) -> dict[str, npt.NDArray[np.float32]]:
         """The maps of `LAYERS` in a window."""
         maps = (self.incidence, self.sky_view, self.shadow)
@@ -127,12 +148,11 @@ class SceneTerrain:
         with gdal_environment():
             spectra, (rows, cols) = placed_pixels(scene, brought.adapter)
         light = brought.irradiance
-        classes = brought.model.predict(spectra, light).class_id
         direct = self.incidence[rows, cols].astype(np.float64)
         sky = sky_light(self.sky_view[rows, cols].astype(np.float64), direct, self.cos_zenith)
         sky = np.where(np.isfinite(sky), sky, 1.0)
         ratios = np.stack([light.direct_ratio, light.diffuse_ratio])
-        seen = Brightness.of(spectra, ratios, sky, classes)
+        seen = Brightness.of(spectra, ratios, sky)
         self.found = fitted_error(seen, direct)
         if self.found is None:
             note(f"warning: {scene.path}: too few lit pixels to judge {self.path.name}, which is not used")
@@ -146,6 +166,7 @@ class SceneTerrain:
                 (east, north): self._at(rows, cols, east, north) for east in _SHIFTS for north in _SHIFTS
             }
             lit = np.all([np.isfinite(c) & (c > 0.02) for c in places.values()], axis=0)
+            lit &= np.arange(len(lit)) % _OF_SHIFTS == 0
             some, error = seen.subset(lit), self.found.error
             score = {place: evidence_of(some, c[lit], error) for place, c in places.items()}
             best = max(score, key=lambda place: score[place])

@@ -29,6 +29,17 @@ class TerrainSettings(Settings):
         group=LIGHT,
         help="Cosine of incidence on the scene's grid, instead of --dem; also the OBS file of AVIRIS.",
     )
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return self.dem is not None or self.incidence is not None
+
+
+@dataclass(frozen=True)
+class TerrainMapSettings(TerrainSettings):
+    """The same, and what is mapped of it."""
+
     layers: bool = option(
         False,
         "--terrain",
@@ -43,8 +54,3 @@ class TerrainSettings(Settings):
         adds=True,
         help="Also map where spectra and terrain disagree, and say if the terrain fits better elsewhere.",
     )
-
-    @property
-    def given(self) -> bool:
-        """Whether there is any."""
-        return self.dem is not None or self.incidence is not None

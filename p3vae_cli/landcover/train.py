@@ -33,6 +33,7 @@ from p3vae.cli.landcover.doubtful import GROUPS_PER_SCENE, require_place, save_d
 from p3vae.cli.landcover.irradiance import scene_irradiance
 from p3vae.cli.landcover.scene_state import FEWEST_PIXELS
 from p3vae.cli.landcover.settings import TrainSettings
+from p3vae.cli.landcover.terrain import SceneTerrain, require_takes_terrain
 from p3vae.cli.landcover.train_report import TrainingProgress
 from p3vae.cli.records.manifest import sha256
 from p3vae.cli.records.staging import require_folder, require_free, writing
@@ -129,6 +130,7 @@ def training_sources(request: TrainSettings) -> list[dict[str, str]]:
     files += [("labels", file) for file in label_files(request.labels)]
     if request.prior is not None:
         files.append(("prior", find_model(request.prior)))
+    files += [("terrain", file) for file in (request.terrain.dem, request.terrain.incidence) if file]
     return [{"role": role, "name": file.name, "sha256": _digest(file)} for role, file in files]
 
 
@@ -211,12 +213,13 @@ def gather(
     request: TrainSettings, scene_options: SceneSettings
 ) -> tuple[TrainingSet, Bands, SpectralIrradiance, ClassLegend]:
     """Spectra, irradiance and classes of all scenes together, at the good bands of the first one."""
-    from p3vae.models.landcover.registry import learns_from_images, may_average_neighbours
+    from p3vae.models.landcover.registry import estimator_type, learns_from_images, may_average_neighbours
 
     given = {} if request.colours is None else read_colours(request.colours)
     parts: list[_Drawn] = []
     bands: Bands | None = None
     said: set[str] = set()
+    require_takes_terrain(estimator_type(request.estimator), request.terrain, request.model)
     for path in request.scenes:
         with open_scene(path, scene_options) as scene:
             require_land_cover(scene)
@@ -240,6 +243,10 @@ def gather(
                     seed=request.seed,
                 )
             irradiance = scene_irradiance(scene, bands, request.irradiance)
+            terrain = SceneTerrain.of(scene, request.terrain)
+            if terrain is not None:
+                place = samples.pixels.row, samples.pixels.col
+                samples = replace(samples, flat=terrain.flat(samples.spectra, *place, irradiance))
             parts.append(_Drawn(samples, irradiance, scene_pixels(scene, adapter)))
     assert bands is not None
     _require_one_sun(request.scenes, [part.irradiance for part in parts])
@@ -298,6 +305,7 @@ def _merge(
 
     patches = [part.patches for part in parts if part.patches is not None]
     around = [part.around for part in parts if part.around is not None]
+    flat = [part.flat for part in parts if part.flat is not None]
     classes = sorted({entry.id: entry for part in parts for entry in part.pixels.classes}.items())
     lost = _lost_classes(parts, {id_ for id_, _ in classes})
     if len(classes) < 2:
@@ -318,6 +326,7 @@ def _merge(
         unlabelled=np.concatenate([part.unlabelled for part in parts]),
         patches=joined(patches) if patches else None,
         around=surroundings.joined(around) if around else None,
+        flat=np.concatenate(flat) if flat else None,
     )
     entries = [entry for _, entry in classes]
     own: dict[str, str | None] = {entry.name: entry.colour for entry in entries}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.cluster import KMeans
 from sklearn.covariance import ledoit_wolf
 
@@ -34,7 +35,7 @@ def fit_library(data: TrainingSet, classes: int, seed: int) -> SpectralLibrary:
     """
     means, spreads, residuals = [], [], []
     for k in range(classes):
-        pixels = data.spectra[data.class_index == k].astype(np.float64)
+        pixels = _pixels(data, data.class_index == k).astype(np.float64)
         found = _endmembers(pixels, seed)
         nearest = np.square(pixels[:, None] - found).sum(2).argmin(1)
         residuals.append(pixels - found[nearest])
@@ -47,6 +48,15 @@ def fit_library(data: TrainingSet, classes: int, seed: int) -> SpectralLibrary:
     directions = np.concatenate([directions, smooth], axis=1)
     shared, noise = factor_covariance(shrunken_covariance(np.concatenate(residuals)))
     return SpectralLibrary(np.stack(means), directions, shared, noise)
+
+
+def _pixels(data: TrainingSet, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    """Spectra of a class: as on flat ground, where terrain told the light of enough of its labels."""
+    if data.flat is not None:
+        known = rows & np.isfinite(data.flat).all(1)
+        if known.sum() >= min(_LEAST_PIXELS, rows.sum()):
+            return data.flat[known]
+    return data.spectra[rows]
 
 
 def _cosines(bands: int) -> FloatArray:

@@ -9,7 +9,7 @@ from affine import Affine
 from rasterio.enums import Resampling
 from rasterio.warp import reproject, transform_bounds
 
-from tests.cli.calls import refusal, succeed
+from tests.cli.calls import refusal, stdout_of, succeed
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +163,39 @@ def test_classes_gain(mountains, tmp_path):
         float(np.mean(values(tmp_path / name / "m_landcover.tif") == classes)) for name in ("without", "with")
     ]
     assert right[1] >= right[0] - 0.01
+
+
+def test_explain_knows_the_terrain(mountains, tmp_path):
+    """The light of a pixel is that of the map."""
+    scene, dem = mountains / "m.tif", mountains / "m_dem.tif"
+    found, _, _ = light(scene, tmp_path, "--dem", dem)
+    call = ["explain", scene, "-m", "town", "--pixel", "30,40", "--json", "--dem", dem]
+    said = json.loads(stdout_of(*call))["irradiance"]
+    assert said == pytest.approx(float(found[40, 30]), abs=1e-4)
+
+
+def test_labels_of_known_light_teach_light(mountains, tmp_path):
+    """The light of other mountains by their spectra alone is nearer to the truth."""
+    other = tmp_path / "other"
+    call = ["simulate", "-o", other / "m.tif", "--relief", "mountains", "--size", "80x80", "--seed", 5]
+    succeed(*call, "--sun-zenith", 60, "--sun-azimuth", 170)
+    errors = []
+    for name, more in (("plain", ()), ("known", ("--dem", mountains / "m_dem.tif"))):
+        model, out = tmp_path / f"{name}.p3vae", tmp_path / name
+        labels = mountains / "m_labels.gpkg"
+        succeed("train", mountains / "m.tif", "--labels", labels, "-o", model, "-q", *more)
+        succeed("irradiance-map", other / "m.tif", "-m", model, "-o", out)
+        errors.append(error(values(out / "m_irradiance.tif"), other))
+    assert errors[1] < errors[0] - 0.005
+
+
+def test_a_model_without_light_takes_no_terrain(mountains, tmp_path):
+    labels, model = mountains / "m_labels.gpkg", tmp_path / "lda.p3vae"
+    succeed("train", mountains / "m.tif", "--labels", labels, "--model", "lda", "-o", model, "-q")
+    call = ["classify", mountains / "m.tif", "-m", model, "-o", tmp_path / "out"]
+    assert "takes no terrain" in refusal(2, *call, "--dem", mountains / "m_dem.tif")
+    call = ["train", mountains / "m.tif", "--labels", labels, "--model", "lda", "-o", tmp_path / "x.p3vae"]
+    assert "takes no terrain" in refusal(2, *call, "--dem", mountains / "m_dem.tif")
 
 
 def described(path, text="", unit=""):
