@@ -32,6 +32,7 @@ SECTIONS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             ("unknown", "Ground that the model never learned."),
             ("earth", "The shipped model `earth` on real scenes."),
             ("earth_withheld", "The shipped model on mixtures of spectra it never saw."),
+            ("earth_training", "How long its encoder learns, on libraries and scenes it never saw."),
             ("earth_without_santa_barbara", "The shipped model without one of its libraries."),
             ("terrain", "Elevations as an observation of light, on simulated mountains."),
             ("few_labels", "A few polygons, with and without the shipped model as prior."),

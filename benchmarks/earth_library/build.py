@@ -75,11 +75,11 @@ def trial_model(spectra: Sequence[MaterialSpectra], seed: int) -> tuple[LandCove
     return calibrated(model_of(learned, seed), withheld, seed), withheld
 
 
-def model_of(ground: Ground, seed: int) -> LandCoverModel:
-    """Posterior and encoder of ground, neither calibrated nor judged."""
+def model_of(ground: Ground, seed: int, **training: Any) -> LandCoverModel:
+    """Posterior and encoder of ground, neither calibrated nor judged; `training` is for the encoder."""
     bands = model_bands()
     found = fit_earth(ground, {}, ood_threshold=np.inf, seed=seed)
-    encoder = train_encoder(ground, list(found.materials), seed)
+    encoder = train_encoder(ground, list(found.materials), seed, **training)
     estimator: MaterialEstimator = replace(
         found,
         encoder=encoder,

@@ -18,7 +18,7 @@ from .legend import CLASSES
 from .sources import model_bands
 
 HIDDEN = 128
-EPOCHS = 100
+EPOCHS = 14
 PIXELS = 800
 """Of every material and epoch."""
 _BATCH = 400
@@ -58,6 +58,7 @@ def train_encoder(
     materials: list[str],
     seed: int = 0,
     *,
+    epochs: int = EPOCHS,
     plants: bool = True,
     which: list[Grid] | None = None,
 ) -> Encoder:
@@ -73,9 +74,9 @@ def train_encoder(
     optimisers = [torch.optim.AdamW(m.parameters(), lr=_RATE, weight_decay=_DECAY) for m in models]
     scales: list[tuple[Tensor, Tensor]] = []
     draws = draw_ground(ground, materials, PIXELS, rng, plants=plants)
-    steps = EPOCHS * (-(-len(draws.material) // _BATCH))
+    steps = epochs * (-(-len(draws.material) // _BATCH))
     schedules = [torch.optim.lr_scheduler.OneCycleLR(o, _RATE, total_steps=steps) for o in optimisers]
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         if epoch and epoch % _SAME_GROUND == 0:
             draws = draw_ground(ground, materials, PIXELS, rng, plants=plants)
         seen = light.seen(draws.reflectance, rng)

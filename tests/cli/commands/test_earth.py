@@ -154,6 +154,35 @@ def test_a_scene_of_water_alone_is_water(tmp_path):
     assert (read(tmp_path / "a_landcover.tif") == 80).all()
 
 
+@pytest.mark.parametrize(("area", "soot"), [(60.0, 1.0), (20.0, 30.0), (5.0, 300.0)])
+def test_a_scene_of_snow_alone_is_snow(tmp_path, area, soot):
+    path, options = one_ground(tmp_path / "a.tif", snow_albedo(FULL, area, soot))
+    done = run("classify", path, *options, "-o", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert (read(tmp_path / "a_landcover.tif") == 70).all()
+
+
+@pytest.mark.parametrize("valid", [20, 1, 0])
+def test_a_scene_of_few_valid_pixels_is_mapped_where_there_are_any(tmp_path, valid):
+    path, options = scene(tmp_path / "a.tif", FULL)
+    kept = np.zeros((12, SIDE), dtype=bool)
+    places = np.random.default_rng(2).permutation(kept.size)[:valid]
+    kept.flat[places] = True
+    with rasterio.open(path, "r+") as raster:
+        raster.nodata = -9999
+        raster.write(np.where(kept, raster.read(), -9999).astype(np.float32))
+    if not valid:
+        refusal(1, "classify", path, *options, "-o", tmp_path)
+        assert not list(tmp_path.glob("*_landcover.tif"))
+        return
+    done = run("classify", path, *options, "-o", tmp_path)
+    assert done.exit_code == 0, done.output
+    landcover = read(tmp_path / "a_landcover.tif")[0]
+    assert (landcover[~kept] == 0).all()
+    right = [np.isin(landcover[4 * k : 4 * k + 4], ids) for k, ids in enumerate(((80,), (10, 30), (70,)))]
+    assert np.concatenate(right)[kept].all()
+
+
 @pytest.mark.parametrize(("depth", "phase"), [(5.0, "water"), (40.0, "water"), (5.0, "ice"), (40.0, "ice")])
 def test_a_cloud_is_cloud_over_dark_and_bright_ground(tmp_path, depth, phase):
     for number, ground in enumerate((canopy(FULL), water_reflectance(FULL), np.full(len(FULL), 0.3))):
@@ -174,7 +203,7 @@ def test_without_bands_about_1600_nm_snow_and_cloud_are_one_class(tmp_path):
 
 def test_a_scale_that_no_light_explains_is_said(tmp_path):
     ground = canopy(FULL)
-    for scale, said in ((1.0, False), (0.02, True), (8.0, True)):
+    for scale, said in ((1.0, False), (0.05, True), (8.0, True)):
         path, options = one_ground(tmp_path / f"{scale}.tif", scale * ground)
         done = run("classify", path, *options, "-o", tmp_path)
         assert done.exit_code == 0, done.output
