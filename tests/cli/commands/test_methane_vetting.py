@@ -27,7 +27,7 @@ def dips(nm, *bands):
 SURFACES = {
     # centres and widths after Hunt (1977): CO3 at 2.33 and 2.53 um; Mg-OH at 2.32 um; Fe-OH near 2.26 um
     "carbonate": ((2330, 120, 0.3), (2530, 100, 0.3)),
-    "serpentine": ((2320, 110, 0.3), (2110, 80, 0.1)),
+    "serpentine": ((2320, 110, 0.35), (2110, 80, 0.1)),
     "clay": ((2260, 80, 0.25),),
 }
 

@@ -176,7 +176,7 @@ def test_an_interrupted_call_shows_what_is_there(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(study, "perform", stopped)
     done = reproduce("methane", "--quick", "-j", 1, "-o", tmp_path)
-    assert done.exit_code == 1
+    assert done.exit_code == 130
     assert "the same command goes on" in done.stderr
     assert "1,234" in done.stdout and "mag1c" not in done.stdout
     assert len(list((tmp_path / "runs").glob("*.json"))) == 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p3vae.cli.run.model_files import default_land_cover
@@ -51,6 +51,7 @@ def test_without_a_grid_the_decoder_judges_alone():
     np.testing.assert_allclose(found.fraction.sum(1), 1, atol=1e-4)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_probabilities_and_fractions_sum_to_one_for_any_spectrum(seed):
     rng = np.random.default_rng(seed)
