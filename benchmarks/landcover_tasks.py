@@ -21,8 +21,9 @@ from rasterio.warp import transform
 
 from benchmarks.protocols import real
 from p3vae.cli.landcover.irradiance import scene_irradiance
-from p3vae.cli.landcover.settings import LightSettings, TrainSettings
+from p3vae.cli.landcover.settings import LightSettings
 from p3vae.cli.landcover.train import gather
+from p3vae.cli.landcover.train_settings import TrainSettings
 from p3vae.cli.run.fitness import fit_bands
 from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.settings import SceneSettings

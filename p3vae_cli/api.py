@@ -19,8 +19,8 @@ from p3vae.cli.landcover.settings import (
     ExplainSettings,
     IrradianceMapSettings,
     LightSettings,
-    TrainSettings,
 )
+from p3vae.cli.landcover.train_settings import TrainSettings
 from p3vae.cli.methane.settings import RetrievalSettings
 from p3vae.cli.rasters.files import MapSpec, gdal_environment
 from p3vae.cli.rasters.grids import whole

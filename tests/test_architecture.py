@@ -112,6 +112,7 @@ HOMES = {
         "run/settings.py",
         "scenes/settings.py",
         "landcover/settings.py",
+        "landcover/train_settings.py",
         "methane/settings.py",
     ),
     "csv": ("tables.py",),

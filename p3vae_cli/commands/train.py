@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import click
 
-from p3vae.cli.landcover.settings import TrainSettings
+from p3vae.cli.landcover.train_settings import TrainSettings
 from p3vae.cli.options import FileCommand, config_option, scenes_argument
 from p3vae.cli.scenes.settings import SceneSettings
 from p3vae.cli.settings import takes

@@ -18,7 +18,7 @@ from p3vae.cli.scenes.opening import open_scene
 from p3vae.cli.scenes.settings import SceneSettings
 
 if TYPE_CHECKING:
-    from p3vae.cli.landcover.settings import TrainSettings
+    from p3vae.cli.landcover.train_settings import TrainSettings
     from p3vae.models.landcover.types import DoubtfulPolygon
 
 GROUPS_PER_SCENE = 10**9

@@ -32,9 +32,9 @@ from p3vae.cli.landcover.cover import require_cover
 from p3vae.cli.landcover.doubtful import GROUPS_PER_SCENE, require_place, save_doubtful
 from p3vae.cli.landcover.irradiance import scene_irradiance
 from p3vae.cli.landcover.scene_state import FEWEST_PIXELS
-from p3vae.cli.landcover.settings import TrainSettings
 from p3vae.cli.landcover.terrain import SceneTerrain, require_takes_terrain
 from p3vae.cli.landcover.train_report import TrainingProgress
+from p3vae.cli.landcover.train_settings import TrainSettings
 from p3vae.cli.records.manifest import sha256
 from p3vae.cli.records.staging import require_folder, require_free, writing
 from p3vae.cli.run.fitness import fit_bands, require_land_cover

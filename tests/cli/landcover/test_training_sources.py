@@ -10,8 +10,8 @@ import pytest
 import shapely
 
 from p3vae.cli.errors import SceneError
-from p3vae.cli.landcover.settings import TrainSettings
 from p3vae.cli.landcover.train import training_sources
+from p3vae.cli.landcover.train_settings import TrainSettings
 from tests.cli.scenes import fixtures
 from tests.cli.scenes.fixtures import UTM
 
