@@ -340,7 +340,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> str:
         lines.append(f"| {method} | {sun:g}° | " + " | ".join(f"{mean(some, p):.3f}" for p in parts) + " |")
     lines += [
         "",
-        "Displacements of the elevation model that were told right.",
+        "Displacements of the elevation model that were found to the pixel.",
         "",
         "| pixels | right | scenes |",
         "|---|---|---|",

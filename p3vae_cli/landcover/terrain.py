@@ -99,7 +99,7 @@ class SceneTerrain:
         return made
 
     def observed(self, rows: Any, cols: Any) -> npt.NDArray[np.float32]:
-        """What a model is told of pixels, (pixels, 5): see `ObservedLight`."""
+        """The observation of each pixel, (pixels, 5): see `ObservedLight`."""
         direct, view = (values[rows, cols].astype(np.float32) for values in (self.incidence, self.sky_view))
         known = np.isfinite(direct) & (self.found is not None)
         seen = np.isfinite(view) & known

@@ -11,7 +11,7 @@ from p3vae.cli.settings import LIGHT, OUTPUT, Settings, option
 
 @dataclass(frozen=True)
 class TerrainSettings(Settings):
-    """Where the terrain is described; without either, light is told by the spectra alone."""
+    """Where the terrain is described; without either, the spectra alone decide about the light."""
 
     dem: Path | None = option(
         None,

@@ -167,7 +167,7 @@ class TrainSettings(Settings):
 
     @property
     def estimator(self) -> TrainingSettings:
-        """What the model is told."""
+        """The settings of the estimator."""
         from p3vae.models.landcover.types import TrainingSettings
 
         return TrainingSettings(

@@ -27,6 +27,8 @@ from p3vae.cli.scenes.identity import require_unchanged
 from p3vae.cli.scenes.tiling import Window, tile_pixels, tile_shape, windows
 from p3vae.cli.signals import stop_on_signals
 
+_SWATH = ".swath"
+"""Suffix of the rasters of a swath, from which those on a map grid are made."""
 _TYPICAL_RESIDENT = 400 * 2**20
 """Memory of the program before the first tile, on a system that does not report it [bytes]."""
 
@@ -127,30 +129,40 @@ def make_products(
             around=lambda window: window.grown(mapper.halo, scene.grid.height, scene.grid.width),
         )
         maps = maker.on_map(sinks, scene, area, grid, folder / manifest, target.stem, valid)
-        maps.lines += _require_results(scene, valid, list(maps.sinks.values()))
-        for sink in maps.sinks.values():
-            sink.finish()
-            check()
-        mapper.finish(maps)
-        if maps.swath is not None:
-            maker.discard(maps.swath)
-        check()
-        require_unchanged(scene.files)
+        _finish(maps, scene, mapper, check)
         maps.seconds = time.monotonic() - started
-        listed = maps.records()
-        if item is not None:
-            assert target.collection is not None
-            listed.append(
-                _write_item(staging, item, scene, provenance, mapper, maps, listed, target.collection)
-            )
-        for record in listed:
-            record["modified_ns"] = staging.path(record["file"]).stat().st_mtime_ns
-        document = manifest_document(scene, provenance, mapper, listed, maps)
-        with writing(folder / manifest):
-            staging.path(manifest).write_bytes(document)
+        _write_records(maps, scene, mapper, provenance, target, item)
         staging.commit(remove=maps.removed)
     mapper.keep()
     return maps
+
+
+def _finish(maps: MapFiles, scene: Scene, mapper: Mapper, check: Callable[[], None]) -> None:
+    """Make the final rasters, and what the mapper makes of them; the scene must be as it was."""
+    maps.lines += _require_results(scene, maps.valid_pixels, list(maps.sinks.values()))
+    for sink in maps.sinks.values():
+        sink.finish()
+        check()
+    mapper.finish(maps)
+    for raster in maps.staging.path("").glob(f"*{_SWATH}"):
+        raster.unlink()  # is no product
+    check()
+    require_unchanged(scene.files)
+
+
+def _write_records(
+    maps: MapFiles, scene: Scene, mapper: Mapper, provenance: Provenance, target: Target, item: str | None
+) -> None:
+    """Stage the manifest, and the STAC item if there is one."""
+    staging, listed = maps.staging, maps.records()
+    if item is not None:
+        assert target.collection is not None
+        listed.append(_write_item(staging, item, scene, provenance, mapper, maps, listed, target.collection))
+    for record in listed:
+        record["modified_ns"] = staging.path(record["file"]).stat().st_mtime_ns
+    document = manifest_document(scene, provenance, mapper, listed, maps)
+    with writing(maps.manifest):
+        staging.path(maps.manifest.name).write_bytes(document)
 
 
 def _write_item(
@@ -230,7 +242,7 @@ class _SinkMaker:
             seen, sinks, rasters = sinks, {}, {}
             for key, sink in seen.items():
                 sink.close()
-                rasters[key] = sink.working.rename(sink.working.with_suffix(".swath"))
+                rasters[key] = sink.working.rename(sink.working.with_suffix(_SWATH))
                 sinks[key] = self.open(sink.name, sink.spec, onto.grid)
                 with writing(sink.final):
                     resample(rasters[key], sinks[key], onto)
@@ -252,11 +264,6 @@ class _SinkMaker:
             pixels=area.pixels,
             valid_pixels=valid,
         )
-
-    def discard(self, swath: Maps) -> None:
-        """Remove the rasters of a swath, which are no products."""
-        for path in self.staging.path("").glob("*.swath"):
-            path.unlink()
 
 
 def _tile(scene: Scene, outputs: OutputSettings, mapper: Mapper, in_flight: int) -> tuple[int, int]:

@@ -69,7 +69,7 @@ class EmitTable:
     latitude: h5py.Dataset = field(repr=False)
 
     def swath_pixels(self, window: Window) -> Pixels:
-        """See `OrthoGrid`."""
+        """By the table of the file; -1 where it names none."""
         row = self.line[window.slices].astype(np.intp) - 1
         col = self.column[window.slices].astype(np.intp) - 1
         none = (row < 0) | (col < 0)
@@ -77,7 +77,7 @@ class EmitTable:
         return row, col
 
     def map_pixels(self, window: Window) -> Pixels:
-        """See `OrthoGrid`."""
+        """By the centres of the swath's pixels."""
         assert self.grid.transform is not None
         x, y = ~self.grid.transform @ self.geolocation(window)
         col, row = (np.where(np.isfinite(part), np.floor(part), -1).astype(np.intp) for part in (x, y))
@@ -112,12 +112,12 @@ class EmitSwath:
         self._file, self._cube, self._factor = file, cube, np.float32(factor)
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
-        """See `CubeReader`."""
+        """The given bands of a window, in physical units."""
         stored = self._cube[(*window.slices, slice(None))][..., as_slice(bands)]
         return _physical(stored.astype(np.float32), self._factor)
 
     def close(self) -> None:
-        """See `CubeReader`."""
+        """Release the file."""
         self._file.close()
 
 
@@ -128,7 +128,7 @@ class EmitMap:
         self._file, self._cube, self._factor, self._table = file, cube, np.float32(factor), table
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
-        """See `CubeReader`. Small squares bound the part of an inclined swath that is held at once."""
+        """In small squares: they bound the part of an inclined swath that is held at once."""
         values = np.full((window.rows, window.cols, len(bands)), np.nan, dtype=np.float32)
         line, column = self._table.swath_pixels(window)
         for row in range(0, window.rows, _GATHER):
@@ -138,7 +138,7 @@ class EmitMap:
         return _physical(values, self._factor)
 
     def close(self) -> None:
-        """See `CubeReader`."""
+        """Release the file."""
         self._file.close()
 
     def _gather(

@@ -152,7 +152,7 @@ class EnviCube:
         return 1, self._layout.size("c")
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
-        """See `CubeReader`."""
+        """The given bands of a window, in physical units."""
         if window.rows == 0 or window.cols == 0 or len(bands) == 0:
             return np.empty((window.rows, window.cols, len(bands)), np.float32)
         layout, low = self._layout, int(bands.min())
@@ -192,7 +192,7 @@ class EnviCube:
         return values
 
     def close(self) -> None:
-        """See `CubeReader`: nothing is held open between windows."""
+        """Release the file. Nothing is held open between windows."""
 
 
 def _read_exactly(file: int, target: npt.NDArray[np.generic], start: int) -> None:

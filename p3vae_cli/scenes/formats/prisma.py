@@ -80,7 +80,7 @@ class PrismaCube:
         self._missing = None if level == "1" else 0.0
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
-        """See `CubeReader`. In L1 a count of 0 is dark, unless all bands hold 0; in L2 it is missing."""
+        """In L1 a count of 0 is dark, unless all bands hold 0; in L2 it is missing."""
         values = self._empty(window, len(bands))
         lit = np.zeros(values.shape[:2], dtype=bool)
         if lit.size == 0:
@@ -95,7 +95,7 @@ class PrismaCube:
         return values
 
     def close(self) -> None:
-        """See `CubeReader`."""
+        """Release the file."""
         self._release()
 
     def _empty(self, window: Window, bands: int) -> npt.NDArray[np.float32]:

@@ -119,13 +119,13 @@ class RasterCube:
         self._missing = missing
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
-        """See `CubeReader`."""
+        """The given bands of a window, in physical units."""
         area = RasterWindow(window.col, window.row, window.cols, window.rows)
         raw = self._source.read([int(band) + 1 for band in bands], window=area)
         return to_physical(raw.transpose(1, 2, 0), self._gain[bands], self._offset[bands], self._missing)
 
     def close(self) -> None:
-        """See `CubeReader`."""
+        """Release the file."""
         self._source.close()
 
 

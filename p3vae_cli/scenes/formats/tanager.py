@@ -64,7 +64,7 @@ class TanagerCube:
         self._fill = np.float32(cube.attrs.get("_FillValue", _FILL))
 
     def read(self, window: Window, bands: BandIndex) -> npt.NDArray[np.float32]:
-        """See `CubeReader`."""
+        """The given bands of a window, in physical units."""
         low, high = int(bands.min()), int(bands.max()) + 1
         stored = self._cube[(slice(low, high), *window.slices)].astype(np.float32, copy=False)
         stored[(stored == self._fill) | ~np.isfinite(stored)] = np.nan
@@ -76,7 +76,7 @@ class TanagerCube:
         return values
 
     def close(self) -> None:
-        """See `CubeReader`."""
+        """Release the file."""
         self._file.close()
 
 
