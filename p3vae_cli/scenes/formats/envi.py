@@ -192,7 +192,7 @@ class EnviCube:
         return values
 
     def close(self) -> None:
-        """Release the file. Nothing is held open between windows."""
+        """Nothing to release: no file is held open between windows."""
 
 
 def _read_exactly(file: int, target: npt.NDArray[np.generic], start: int) -> None:
